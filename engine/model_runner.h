@@ -1,0 +1,48 @@
+#pragma once
+// Weights, cache and scratch of a model; runs one batch. Knows nothing of requests.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/batch.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/models/config.h"
+
+namespace grokd {
+
+/// What a runner was built for; a batch stays within it.
+struct RunnerLimits {
+  int vocab_size = 0;
+  int context = 0;          // longest sequence, in positions
+  int max_batch_tokens = 0; // T of a step
+  int max_sequences = 0;    // sequences in a step
+  int max_logit_rows = 0;   // R of a step
+  int kv_pages = 0;         // pages of kernels::kPagePositions positions, shared by all sequences
+};
+
+class ModelRunner {
+ public:
+  virtual ~ModelRunner() = default;
+  virtual const RunnerLimits& limits() const = 0;
+  /// Feeds the batch, writes keys and values into its pages and samples `batch.sampling` into `sampled` [R].
+  /// Throws when the device fails; the cache is then undefined.
+  virtual void run(const Batch& batch, std::span<kernels::SampledToken> sampled) = 0;
+};
+
+struct RunnerOptions {
+  std::string backend = "cpu";   // "cpu" or "reference"
+  kernels::CpuOptions cpu;
+  int context = 0;               // 0 = the model's own; otherwise at most that
+  int max_sequences = 16;
+  int max_batch_tokens = 512;
+  int max_logit_rows = 0;        // 0 = max(max_sequences, 64)
+  std::size_t kv_cache_bytes = 0;  // 0 = room for max_sequences * context
+};
+
+/// Loads the weights and takes all memory. Throws ConfigError (bad files, or memory that does not fit, with the
+/// number needed).
+std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const ModelConfig& config,
+                                        const RunnerOptions& options, const ProgressSink& progress);
+
+}  // namespace grokd

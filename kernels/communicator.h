@@ -1,0 +1,25 @@
+#pragma once
+// Sums over the ranks of a tensor-parallel group (docs/numerics.md, section 4: all-gather and the tree).
+
+#include "kernels/tensor.h"
+
+namespace grokd::kernels {
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// y = tree over the ranks' y, the same on every rank.
+  virtual void sum(MatrixView<float> y) = 0;
+};
+
+/// A group of one.
+class SingleRank final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void sum(MatrixView<float>) override {}
+};
+
+}  // namespace grokd::kernels

@@ -1,0 +1,16 @@
+#pragma once
+// RoPE tables in f64, rounded once (docs/numerics.md, section 5.2).
+
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace grokd::kernels {
+
+/// 1 / theta^(2i/d) for i < d/2, by square roots and products.
+std::vector<double> rope_inverse(double theta, int head_size);
+
+/// cos and sin for positions [0, positions), uploaded to the backend.
+RopeTable make_rope_table(Backend& backend, double theta, int head_size, int positions);
+
+}  // namespace grokd::kernels

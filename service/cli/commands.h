@@ -1,0 +1,17 @@
+#pragma once
+// The subcommands of `grokd`, one file each. Every function adds its subcommand with flags to `app`; when chosen,
+// its callback runs the command and leaves the exit code in `exit_code`.
+
+namespace CLI {
+class App;
+}
+
+namespace grokd::cli {
+
+void add_serve(CLI::App& app, int& exit_code);
+void add_generate(CLI::App& app, int& exit_code);
+void add_inspect(CLI::App& app, int& exit_code);
+void add_synth(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
+
+}  // namespace grokd::cli

@@ -1,0 +1,25 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "service/cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"grokd serves Grok-family mixture-of-experts models over an OpenAI-style HTTP API"};
+  app.set_version_flag("--version", "grokd " GROKD_VERSION);
+  app.require_subcommand(1);
+  int exit_code = 0;
+  for (auto add : {grokd::cli::add_serve, grokd::cli::add_generate, grokd::cli::add_inspect, grokd::cli::add_synth,
+                   grokd::cli::add_bench}) {
+    add(app, exit_code);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "grokd: %s\n", error.what());
+    return 1;
+  }
+  return exit_code;
+}
