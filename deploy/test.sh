@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Every test, from a bare Debian 12 and a clone: deploy/test.sh [stage...]
+#   unit     release build, every ctest entry
+#   asan     api, engine and service tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tsan     engine and service tests under ThreadSanitizer
+#   fuzz     each fuzz target for a short while (FUZZ_SECONDS for all of them together, 60)
+#   clients  the official Python client, schemathesis, the curl lines of docs/api.md and a headless browser
+# No stage named: all of them. What the machine can't have is skipped with a line that says SKIPPED.
+# The last line is "N passed, N failed"; the exit status is 0 only when nothing failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. deploy/packages.sh
+
+jobs=${JOBS:-$(nproc)}
+passed=0 failed=0
+summary=()
+
+skip() {
+  printf '\n!! SKIPPED: %s\n' "$*"
+  summary+=("SKIPPED $*")
+}
+
+# count STAGE PASSED FAILED
+count() {
+  passed=$((passed + $2)) failed=$((failed + $3))
+  summary+=("$1: $2 passed, $3 failed")
+}
+
+# build PRESET TARGET...: configures and builds; a failure counts as one failed test.
+build() {
+  local preset=$1
+  shift
+  say "building $preset: $*"
+  if cmake --preset "$preset" --log-level=WARNING -DBUILD_TESTING=ON -DGROKD_WERROR=ON &&
+    cmake --build --preset "$preset" --parallel "$jobs" --target "$@"; then
+    return 0
+  fi
+  count "$preset build" 0 1
+  return 1
+}
+
+# run_ctest STAGE PRESET [ctest argument...]
+run_ctest() {
+  local stage=$1 preset=$2 report total bad
+  shift 2
+  report=$(mktemp)
+  say "testing $stage"
+  ctest --preset "$preset" --parallel "$jobs" --timeout 300 --no-tests=error "$@" 2>&1 </dev/null | tee "$report" |
+    grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +#[0-9]+:.* Passed )'
+  read -r bad total < <(sed -nE 's/.* ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$report")
+  rm -f "$report"
+  if [ -z "${total:-}" ]; then
+    count "$stage" 0 1
+  else
+    count "$stage" $((total - bad)) "$bad"
+  fi
+}
+
+stage_unit() {
+  build release all && run_ctest unit release
+  if command -v nvcc >/dev/null; then
+    build cuda all && run_ctest cuda cuda -L cuda
+  else
+    skip "CUDA build: no nvcc on this machine"
+  fi
+}
+
+stage_asan() { build asan test_api test_engine test_service && run_ctest asan asan -R '^(api|engine|service): '; }
+
+stage_tsan() { build tsan test_engine test_service && run_ctest tsan tsan -R '^(engine|service): '; }
+
+stage_fuzz() {
+  local targets target name seconds corpus good=0 bad=0
+  if ! install_missing "${fuzz_packages[@]}"; then
+    skip "fuzzing: clang can't be installed here"
+    return
+  fi
+  build fuzz fuzzers || return
+  mapfile -t targets < <(find build/fuzz/tests/fuzz -maxdepth 1 -type f -executable -name 'fuzz_*' | sort)
+  seconds=$((${FUZZ_SECONDS:-60} / (${#targets[@]} + 1) + 1))
+  for target in "${targets[@]}"; do
+    name=$(basename "$target")
+    say "fuzzing $name for $seconds s"
+    corpus=$(mktemp -d)
+    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
+      -artifact_prefix="build/fuzz/" "$corpus" "tests/fuzz/corpus/${name#fuzz_}" </dev/null; then
+      good=$((good + 1))
+    else
+      bad=$((bad + 1))
+    fi
+    rm -rf "$corpus"
+  done
+  count fuzz "$good" "$bad"
+}
+
+stage_clients() {
+  local venv=build/clients-venv report good bad
+  build release grokd || return
+  if ! install_missing "${client_packages[@]}"; then
+    skip "client tests: python3-venv can't be installed here"
+    return
+  fi
+  [ -x $venv/bin/pip ] || /usr/bin/python3 -m venv $venv
+  if ! $venv/bin/pip install -q --disable-pip-version-check -r tests/clients/requirements.txt; then
+    skip "client tests: no Python packages to be had from here"
+    return
+  fi
+  install_missing "${browser_packages[@]}" || skip "browser tests: chromium can't be installed here"
+  say "testing clients"
+  report=$(mktemp)
+  $venv/bin/python -B -m pytest -q -p no:cacheprovider tests/clients --server build/release/service/grokd \
+    </dev/null 2>&1 | tee "$report"
+  good=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' "$report" | tail -n 1)
+  bad=$(tail -n 1 "$report" | grep -oE '[0-9]+ (failed|errors?)' | awk '{sum += $1} END {print sum + 0}')
+  rm -f "$report"
+  [ -n "$good$bad" ] && [ "${good:-0}" -gt 0 ] || bad=$((bad > 0 ? bad : 1))
+  count clients "${good:-0}" "$bad"
+}
+
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=(unit asan tsan fuzz clients)
+for stage in "${stages[@]}"; do
+  if ! declare -F "stage_$stage" >/dev/null; then
+    echo "deploy/test.sh: no stage called '$stage' (unit, asan, tsan, fuzz, clients)" >&2
+    exit 2
+  fi
+done
+
+if ! install_missing "${build_packages[@]}" "${test_packages[@]}"; then
+  echo "deploy/test.sh: the packages above can't be installed" >&2
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+for stage in "${stages[@]}"; do
+  started=$SECONDS
+  "stage_$stage"
+  summary+=("$stage took $((SECONDS - started)) s")
+done
+
+say "summary"
+printf '%s\n' "${summary[@]}"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
