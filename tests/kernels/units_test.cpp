@@ -1,0 +1,470 @@
+// The vectors of tests/golden/golden-bits/units*.json; formats in make_bit_golden.py and make_extra_units.py.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "kernels/philox.h"
+#include "kernels/reference/elementary.h"
+#include "kernels/reference/primitives.h"
+#include "kernels/reference/sampling_steps.h"
+#include "kernels/rope_table.h"
+#include "tests/kernels/backends.h"
+#include "tests/support/device_arrays.h"
+#include "tests/support/golden_json.h"
+
+namespace grokd::test {
+namespace {
+
+using kernels::Backend;
+using kernels::SampledToken;
+using kernels::SamplingRow;
+using kernels::TokenId;
+using nlohmann::json;
+
+const char* const kUnits = "golden-bits/units.json";
+const char* const kExtra = "golden-bits/units-extra.json";
+
+template <class Function>
+std::vector<float> map_floats(const std::vector<float>& x, Function function) {
+  std::vector<float> y;
+  for (const float value : x) y.push_back(function(value));
+  return y;
+}
+
+void check_log(const json& unit) {
+  std::vector<double> y;
+  for (const double x : parse_doubles(unit["x_bits"])) y.push_back(kernels::log_f64(x));
+  CHECK(first_difference(y, parse_doubles(unit["y_bits"])) == "");
+}
+
+HostCodes quantise_rows(Backend& backend, const std::vector<float>& x, int rows, int cols, int groups) {
+  const DeviceMatrix<float> device(backend, x, rows, cols);
+  const auto buffer = backend.allocate_quantised(rows, cols, groups);
+  backend.quantise(device.view(), buffer.view(rows));
+  return read_quantised(backend, buffer.view(rows));
+}
+
+/// Quantises x and multiplies by w [K, N] with scales [G, N].
+std::vector<float> run_linear(Backend& backend, const std::vector<float>& x,
+                              const std::vector<std::int8_t>& w, const std::vector<float>& scales,
+                              int groups) {
+  const int outputs = static_cast<int>(scales.size()) / groups;
+  const int inputs = static_cast<int>(w.size()) / outputs;
+  const int rows = static_cast<int>(x.size()) / inputs;
+  const kernels::LinearSource source{{w.data(), inputs, outputs}, {scales.data(), groups, outputs}};
+  const auto weights = backend.pack_linear({&source, 1}, groups);
+  const DeviceMatrix<float> device(backend, x, rows, inputs), y(backend, rows, outputs);
+  const auto codes = backend.allocate_quantised(rows, inputs, groups);
+  kernels::StepLimits limits;
+  limits.tokens = rows;
+  limits.width = inputs;
+  limits.groups = groups;
+  backend.reserve(limits);
+  backend.quantise(device.view(), codes.view(rows));
+  backend.linear(codes.view(rows), weights, y.view());
+  return y.read();
+}
+
+/// Columns [first, first + count) of x [rows, cols].
+std::vector<float> columns_of(const std::vector<float>& x, int cols, int first, int count) {
+  std::vector<float> part;
+  for (std::size_t row = 0; row < x.size() / cols; ++row) {
+    const auto start = x.begin() + static_cast<std::ptrdiff_t>(row) * cols + first;
+    part.insert(part.end(), start, start + count);
+  }
+  return part;
+}
+
+/// RoPE that changes nothing.
+kernels::RopeTable identity_rope(Backend& backend, int positions, int head_size) {
+  const std::vector<float> ones(static_cast<std::size_t>(positions) * head_size / 2, 1.0f);
+  kernels::RopeTable rope;
+  rope.positions = positions;
+  rope.half = head_size / 2;
+  rope.cos = backend.allocate(ones.size() * sizeof(float));
+  rope.sin = backend.allocate(ones.size() * sizeof(float));
+  backend.upload(rope.cos.data(), ones.data(), ones.size() * sizeof(float));
+  return rope;
+}
+
+struct Cache {
+  kernels::Buffer memory;
+  kernels::KvLayer layer;
+
+  Cache(Backend& backend, int pages, int kv_heads, int head_size) {
+    const std::size_t page_bytes = backend.kv_page_bytes(kv_heads, head_size);
+    memory = backend.allocate(page_bytes * static_cast<std::size_t>(pages));
+    layer = {memory.data(), page_bytes, kv_heads, head_size};
+  }
+};
+
+struct Routed {
+  std::vector<std::int32_t> experts;
+  std::vector<float> gates;
+};
+
+Routed run_route(Backend& backend, const std::vector<float>& x, const std::vector<float>& w, int width,
+                 int count, float cap) {
+  const int rows = static_cast<int>(x.size()) / width, experts = static_cast<int>(w.size()) / width;
+  const DeviceMatrix<float> device_x(backend, x, rows, width), device_w(backend, w, width, experts);
+  const DeviceMatrix<std::int32_t> expert(backend, rows, count);
+  const DeviceMatrix<float> gate(backend, rows, count);
+  backend.route(device_x.view(), device_w.view(), cap, false, {expert.data(), gate.data(), rows, count});
+  return {expert.read(), gate.read()};
+}
+
+/// Samples one row of logits.
+SampledToken run_sample(Backend& backend, const std::vector<float>& x, const SamplingRow& row,
+                        std::span<kernels::TokenLogprob> top = {}) {
+  const int vocab = static_cast<int>(x.size());
+  kernels::StepLimits limits;
+  limits.logit_rows = 1;
+  limits.vocab = vocab;
+  backend.reserve(limits);
+  const DeviceMatrix<float> logits(backend, x, 1, vocab);
+  SampledToken token;
+  token.top = top;
+  backend.sample(logits.view(), {&row, 1}, {&token, 1});
+  return token;
+}
+
+/// The steps keep exactly `expected`, and every backend draws from as many.
+void check_kept(const std::vector<float>& x, const SamplingRow& row, const std::vector<TokenId>& expected) {
+  std::vector<float> y = x;
+  CHECK(first_difference(kernels::reference::survivors(y, row), expected) == "");
+  for (const auto& backend : all_backends()) {
+    CAPTURE(backend->name());
+    std::set<TokenId> drawn;
+    for (std::uint32_t draw = 0; draw < 20; ++draw) {
+      SamplingRow with_draw = row;
+      with_draw.draw = draw;
+      const SampledToken token = run_sample(*backend, x, with_draw);
+      CHECK(token.kept == static_cast<int>(expected.size()));
+      drawn.insert(token.id);
+    }
+    CHECK(std::includes(expected.begin(), expected.end(), drawn.begin(), drawn.end()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("elementary functions give the golden bits") {
+  const json units = read_golden(kUnits);
+  const auto check = [&](const char* name, float (*function)(float)) {
+    CAPTURE(name);
+    const auto y = map_floats(parse_floats(units[name]["x_bits"]), function);
+    CHECK(first_difference(y, parse_floats(units[name]["y_bits"])) == "");
+  };
+  check("exp", kernels::exp_f32);
+  check("tanh", kernels::tanh_f32);
+  check("gelu", kernels::gelu_f32);
+  check_log(units["log"]);
+  check_log(read_golden(kExtra)["log"]);
+}
+
+TEST_CASE("the fused multiply-add rounds once") {
+  const json unit = read_golden(kUnits)["fma"];
+  const auto a = parse_floats(unit["a_bits"]), b = parse_floats(unit["b_bits"]),
+             c = parse_floats(unit["c_bits"]);
+  std::vector<float> y;
+  for (std::size_t i = 0; i < a.size(); ++i) y.push_back(std::fma(a[i], b[i], c[i]));
+  CHECK(first_difference(y, parse_floats(unit["y_bits"])) == "");
+}
+
+TEST_CASE("the quantiser gives the golden codes and scales") {
+  for (const json& unit : read_golden(kUnits)["quantise"]) {
+    const std::vector<float> x = parse_floats(unit["x_bits"]);
+    const auto expected = unit["codes"].get<std::vector<std::int16_t>>();
+    std::vector<std::int16_t> codes(x.size());
+    const float scale = kernels::reference::quantise_row(x, unit["M"], codes.data());
+    CHECK(first_difference(codes, expected) == "");
+    CHECK(same_number(scale, parse_scale(unit["scale_bits"])));
+    if (unit["M"] != 32767) continue;
+    for (const auto& backend : all_backends()) {
+      CAPTURE(backend->name());
+      const HostCodes host = quantise_rows(*backend, x, 1, static_cast<int>(x.size()), 1);
+      CHECK(first_difference(host.codes, expected) == "");
+      CHECK(same_number(host.scales[0], parse_scale(unit["scale_bits"])));
+    }
+  }
+}
+
+TEST_CASE("linear gives the golden bits, in each group and in the tree") {
+  const json unit = read_golden(kUnits)["linear"];
+  const int in = unit["K"], out = unit["N"], groups = unit["G"], length = in / groups;
+  const auto x = parse_floats(unit["x_bits"]), scales = parse_floats(unit["scale_bits"]);
+  const auto w = unit["w"].get<std::vector<std::int8_t>>();
+  for (const auto& backend : all_backends()) {
+    CAPTURE(backend->name());
+    CHECK(first_difference(run_linear(*backend, x, w, scales, groups), parse_floats(unit["y_bits"])) == "");
+    for (int g = 0; g < groups; ++g) {
+      const std::vector<std::int8_t> part(w.begin() + g * length * out, w.begin() + (g + 1) * length * out);
+      const std::vector<float> scale(scales.begin() + g * out, scales.begin() + (g + 1) * out);
+      const auto y = run_linear(*backend, columns_of(x, in, g * length, length), part, scale, 1);
+      CHECK(first_difference(y, parse_floats(unit["group_bits"][g])) == "");
+    }
+  }
+}
+
+TEST_CASE("RMSNorm gives the golden bits, and NaN where the sum of squares overflows") {
+  const json unit = read_golden(kUnits)["rms_norm"];
+  const int width = unit["n"];
+  std::vector<float> x = parse_floats(unit["x_bits"]);
+  const auto gain = parse_floats(unit["g_bits"]);
+  const int rows = static_cast<int>(x.size()) / width;
+  for (int row = 0; row < rows; ++row) {
+    const std::span<const float> values(x.data() + row * width, static_cast<std::size_t>(width));
+    CHECK(kernels::reference::lanes_dot(values, values.data()) == parse_floats(unit["sum_sq_bits"])[row]);
+  }
+  const auto run = [&](Backend& backend, const std::vector<float>& h, int count, int cols) {
+    const DeviceMatrix<float> device(backend, h, count, cols), normed(backend, count, cols);
+    const DeviceMatrix<float> device_gain(backend, gain, 1, cols);
+    const auto out = backend.allocate_quantised(count, cols, 1);
+    backend.norm_quantise(device.view(), {}, device_gain.data(), unit["eps"], normed.view(), out.view(count));
+    return normed.read();
+  };
+  const auto big = parse_floats(read_golden(kExtra)["rms_norm_overflow"]["x_bits"]);
+  for (const auto& backend : all_backends()) {
+    CAPTURE(backend->name());
+    CHECK(first_difference(run(*backend, x, rows, width), parse_floats(unit["y_bits"])) == "");
+    const auto y = run(*backend, big, 1, static_cast<int>(big.size()));
+    CHECK(std::all_of(y.begin(), y.end(), [](float value) { return std::isnan(value); }));
+  }
+}
+
+TEST_CASE("RoPE tables have the golden hashes") {
+  const auto backend = kernels::make_reference_backend();
+  for (const json& unit : read_golden(kUnits)["rope_tables"]) {
+    const double theta = unit["theta"];
+    const int size = unit["d"], positions = unit["positions"];
+    CHECK(first_difference(kernels::rope_inverse(theta, size), parse_doubles(unit["inv_bits"])) == "");
+    const auto table = kernels::make_rope_table(*backend, theta, size, positions);
+    const std::size_t entries = static_cast<std::size_t>(positions) * size / 2;
+    CHECK(table.positions == positions);
+    CHECK(table.half == size / 2);
+    CHECK(fnv1a64(std::vector<float>(table.cos.as<float>(), table.cos.as<float>() + entries)) ==
+          unit["cos_fnv"]);
+    CHECK(fnv1a64(std::vector<float>(table.sin.as<float>(), table.sin.as<float>() + entries)) ==
+          unit["sin_fnv"]);
+  }
+}
+
+TEST_CASE("rotated queries and keys are the golden ones, quantised") {
+  for (const char* name : {"rope_16", "rope_128"}) {
+    const json unit = read_golden(kUnits)[name];
+    const int size = unit["d"];
+    const auto positions = unit["pos"].get<std::vector<int>>();
+    const int rows = static_cast<int>(positions.size());
+    const auto x = parse_floats(unit["x_bits"]), y = parse_floats(unit["y_bits"]);
+    std::vector<float> qkv;  // query, key and value of a row are the same vector
+    for (int row = 0; row < rows; ++row) {
+      for (int part = 0; part < 3; ++part) qkv.insert(qkv.end(), &x[row * size], &x[row * size] + size);
+    }
+    const std::vector<std::int32_t> pages = {4, 0, 3, 1, 2};
+    for (const auto& backend : all_backends()) {
+      CAPTURE(backend->name());
+      const HostCodes expected = quantise_rows(*backend, y, rows, size, 1);
+      const auto rope = kernels::make_rope_table(*backend, unit["theta"], size, 300);
+      const Cache cache(*backend, 5, 1, size);
+      const DeviceMatrix<float> device(*backend, qkv, rows, 3 * size);
+      const auto q = backend->allocate_quantised(rows, size, 1);
+      std::vector<kernels::SequenceRows> sequences;
+      for (int row = 0; row < rows; ++row) sequences.push_back({row, 1, positions[row], pages});
+      backend->rope_store(device.view(), sequences, rope, cache.layer, 1, q.view(rows));
+      const HostCodes queries = read_quantised(*backend, q.view(rows));
+      CHECK(first_difference(queries.codes, expected.codes) == "");
+      CHECK(first_difference(queries.scales, expected.scales) == "");
+      for (int row = 0; row < rows; ++row) {
+        std::vector<std::int16_t> keys(64 * size), values(64 * size);
+        std::vector<float> key_scales(64), value_scales(64);
+        backend->read_kv(cache.layer, pages[positions[row] / 64], 64, keys.data(), key_scales.data(),
+                         values.data(), value_scales.data());
+        const int slot = positions[row] % 64;
+        CHECK(std::equal(&keys[slot * size], &keys[slot * size] + size, &expected.codes[row * size]));
+        CHECK(key_scales[slot] == expected.scales[row]);
+      }
+    }
+  }
+}
+
+TEST_CASE("the router gives the golden logits, experts and gates") {
+  const json units = read_golden(kUnits);
+  for (const char* name : {"router_cap0", "router_cap30"}) {
+    const json& unit = units[name];
+    const int width = unit["E"], experts = unit["X"];
+    const auto x = parse_floats(unit["x_bits"]), w = parse_floats(unit["w_bits"]);
+    std::vector<float> z;
+    for (std::size_t row = 0; row < x.size() / width; ++row) {
+      for (int e = 0; e < experts; ++e) {
+        const std::span<const float> values(&x[row * width], static_cast<std::size_t>(width));
+        z.push_back(kernels::soft_cap(kernels::reference::lanes_dot(values, &w[e], experts), unit["cap"]));
+      }
+    }
+    CHECK(first_difference(z, parse_floats(unit["logit_bits"])) == "");
+    std::vector<std::int32_t> expected;
+    for (const json& row : unit["experts"]) {
+      for (const json& expert : row) expected.push_back(expert);
+    }
+    for (const auto& backend : all_backends()) {
+      CAPTURE(backend->name());
+      const Routed routed = run_route(*backend, x, w, width, unit["k"], unit["cap"]);
+      CHECK(first_difference(routed.experts, expected) == "");
+      CHECK(first_difference(routed.gates, parse_floats(unit["gate_bits"])) == "");
+    }
+  }
+}
+
+TEST_CASE("the router breaks ties and keeps vanishing gates as the golden file says") {
+  for (const json& unit : read_golden(kExtra)["router"]) {
+    for (const auto& backend : all_backends()) {
+      CAPTURE(backend->name());
+      const Routed routed = run_route(*backend, {1}, parse_floats(unit["z_bits"]), 1, unit["k"], 0);
+      CHECK(first_difference(routed.experts, unit["experts"].get<std::vector<std::int32_t>>()) == "");
+      CHECK(first_difference(routed.gates, parse_floats(unit["gate_bits"])) == "");
+    }
+  }
+}
+
+TEST_CASE("attention over three blocks gives the golden bits, capped and uncapped") {
+  const json units = read_golden(kUnits);
+  const json& inputs = units["attention_inputs"];
+  const auto q = parse_floats(inputs["q_bits"]), k = parse_floats(inputs["k_bits"]),
+             v = parse_floats(inputs["v_bits"]);
+  for (const char* name : {"attention_cap30", "attention_cap0"}) {
+    const json& unit = units[name];
+    const int length = unit["S"], size = unit["d"];
+    const auto positions = unit["pos"].get<std::vector<int>>();
+    const int rows = static_cast<int>(positions.size());
+    std::vector<float> qkv;
+    for (int j = 0; j < length; ++j) {
+      qkv.insert(qkv.end(), static_cast<std::size_t>(size), 0.0f);
+      qkv.insert(qkv.end(), &k[j * size], &k[j * size] + size);
+      qkv.insert(qkv.end(), &v[j * size], &v[j * size] + size);
+    }
+    const std::vector<std::int32_t> pages = {2, 0, 1};
+    for (const auto& backend : all_backends()) {
+      CAPTURE(backend->name());
+      kernels::StepLimits limits;
+      limits.tokens = length;
+      limits.sequences = rows;
+      limits.heads = limits.kv_heads = 1;
+      limits.head_size = size;
+      limits.positions = length;
+      backend->reserve(limits);
+      const Cache cache(*backend, 3, 1, size);
+      const DeviceMatrix<float> all(*backend, qkv, length, 3 * size), queries(*backend, q, rows, size),
+          o(*backend, rows, size);
+      const auto unused = backend->allocate_quantised(length, size, 1);
+      const auto codes = backend->allocate_quantised(rows, size, 1);
+      const kernels::SequenceRows whole{0, length, 0, pages};
+      backend->rope_store(all.view(), {&whole, 1}, identity_rope(*backend, length, size), cache.layer, 1,
+                          unused.view(length));
+      backend->quantise(queries.view(), codes.view(rows));
+      std::vector<kernels::SequenceRows> sequences;
+      for (int row = 0; row < rows; ++row) sequences.push_back({row, 1, positions[row], pages});
+      backend->attention(codes.view(rows), sequences, cache.layer, {1, unit["multiplier"], unit["cap"], 0},
+                         o.view());
+      CHECK(first_difference(o.read(), parse_floats(unit["y_bits"])) == "");
+    }
+  }
+}
+
+TEST_CASE("weights, total and log-probabilities are the golden ones") {
+  const json unit = read_golden(kUnits)["logprob"];
+  const auto x = parse_floats(unit["x_bits"]), expected = parse_floats(unit["y_bits"]);
+  const auto weights = kernels::reference::softmax_weights(x);
+  CHECK(first_difference(weights.weight, unit["weights"].get<std::vector<std::uint64_t>>()) == "");
+  CHECK(weights.total == unit["total"]);
+  CHECK(first_difference(kernels::reference::logprobs(x), expected) == "");
+  for (const auto& backend : all_backends()) {
+    CAPTURE(backend->name());
+    std::vector<kernels::TokenLogprob> top(x.size());
+    SamplingRow row;
+    row.forced = 5;
+    const SampledToken token = run_sample(*backend, x, row, top);
+    CHECK(token.id == 5);
+    CHECK(token.logprob == expected[5]);
+    for (const auto& entry : top) CHECK(entry.logprob == expected[entry.id]);
+    const auto ranked = [](const auto& a, const auto& b) {
+      return a.logprob > b.logprob || (a.logprob == b.logprob && a.id < b.id);
+    };
+    CHECK(std::is_sorted(top.begin(), top.end(), ranked));
+  }
+}
+
+TEST_CASE("the filters keep the golden tokens") {
+  const json units = read_golden(kUnits), extra = read_golden(kExtra);
+  const auto settings = [](const json& unit) {
+    SamplingRow row;
+    row.temperature = unit.value("temperature", 1.0);
+    row.top_k = unit.value("top_k", 0);
+    row.top_p = unit.value("top_p", 1.0);
+    row.min_p = unit.value("min_p", 0.0);
+    return row;
+  };
+  for (const json& unit : units["top_p"]) {
+    check_kept(unit["logits"].get<std::vector<float>>(), settings(unit), unit["kept"]);
+  }
+  const auto x = parse_floats(units["logprob"]["x_bits"]);
+  for (const json& unit : units["filters"]) check_kept(x, settings(unit), unit["kept"]);
+  for (const char* name : {"top_p", "top_k", "min_p"}) {
+    for (const json& unit : extra[name])
+      check_kept(parse_floats(unit["x_bits"]), settings(unit), unit["kept"]);
+  }
+  for (const json& unit : extra["mask"]) {
+    std::uint64_t mask = 0;
+    for (std::size_t id = 0; id < unit["mask"].size(); ++id)
+      mask |= unit["mask"][id].get<std::uint64_t>() << id;
+    SamplingRow row = settings(unit);
+    row.mask = &mask;
+    check_kept(parse_floats(unit["x_bits"]), row, unit["kept"]);
+  }
+}
+
+TEST_CASE("the temperature divides") {
+  for (const json& unit : read_golden(kExtra)["temperature"]) {
+    auto x = parse_floats(unit["x_bits"]);
+    kernels::reference::divide_by_temperature(x, unit["t"]);
+    CHECK(first_difference(x, parse_floats(unit["y_bits"])) == "");
+  }
+}
+
+TEST_CASE("Philox gives its known answer and the Gumbel values are golden") {
+  const auto words = kernels::philox4x32({0, 0, 0, 0}, {0, 0});
+  CHECK(words == std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  for (const json& unit : read_golden(kUnits)["gumbel"]) {
+    const json& seed = unit["seed"];
+    const std::uint64_t key = seed.is_number_unsigned()
+                                  ? seed.get<std::uint64_t>()
+                                  : static_cast<std::uint64_t>(seed.get<std::int64_t>());
+    std::vector<double> y;
+    for (const TokenId id : unit["ids"]) {
+      y.push_back(kernels::reference::gumbel(id, key, unit["draw"], unit["choice"]));
+    }
+    CHECK(first_difference(y, parse_doubles(unit["y_bits"])) == "");
+  }
+}
+
+TEST_CASE("equal logits: the lowest id is the argmax, the best are in id order, top-k 1 draws among them") {
+  const json unit = read_golden(kExtra)["ties"];
+  const auto x = parse_floats(unit["x_bits"]);
+  for (const auto& backend : all_backends()) {
+    CAPTURE(backend->name());
+    std::vector<kernels::TokenLogprob> top(8);
+    SamplingRow greedy;
+    greedy.temperature = 0;
+    CHECK(run_sample(*backend, x, greedy, top).id == unit["argmax"]);
+    for (std::size_t i = 0; i < top.size(); ++i) CHECK(top[i].id == unit["best8"][i]);
+    for (const json& draw : unit["draw"]) {
+      SamplingRow row;
+      row.top_k = 1;
+      row.seed = draw["seed"];
+      CHECK(run_sample(*backend, x, row).id == draw["token"]);
+    }
+  }
+}
+
+}  // namespace grokd::test
