@@ -14,10 +14,10 @@
 namespace grokd {
 
 struct EngineConfig {
-  int slots = 16;                  // sequences running at once
-  int step_tokens = 256;           // most tokens in one step (prefill chunk + decodes)
-  int max_waiting = 256;           // requests waiting for a slot
-  int max_waiting_tokens = 262144; // their prompt tokens
+  int slots = 16;                   // sequences running at once
+  int step_tokens = 256;            // most tokens in one step (prefill chunk + decodes)
+  int max_waiting = 256;            // requests waiting for a slot
+  int max_waiting_tokens = 262144;  // their prompt tokens
 };
 
 enum class Rejection { queue_full, draining, failed };
@@ -36,7 +36,8 @@ struct EngineStats {
   std::uint64_t steps = 0;
   std::uint64_t prompt_tokens = 0, generated_tokens = 0;
   double last_step_seconds = 0;
-  double seconds_since_progress = 0;  // since the engine last finished a step while work was pending; 0 when idle
+  double seconds_since_progress =
+      0;  // since the engine last finished a step while work was pending; 0 when idle
   bool failed = false;
 };
 
@@ -75,11 +76,11 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// From any thread. After a handle was returned the sink is called until a piece with a finish reason; never
-  /// after the handle's request was cancelled and ended.
+  /// From any thread. After a handle was returned the sink is called until a piece with a finish reason;
+  /// never after the handle's request was cancelled and ended.
   std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
-  void drain();                  // any thread: no new work; what runs goes on
-  EngineStats stats() const;     // any thread
+  void drain();               // any thread: no new work; what runs goes on
+  EngineStats stats() const;  // any thread
   const RunnerLimits& limits() const;
 
  private:

@@ -14,11 +14,11 @@ namespace grokd {
 /// What a runner was built for; a batch stays within it.
 struct RunnerLimits {
   int vocab_size = 0;
-  int context = 0;          // longest sequence, in positions
-  int max_batch_tokens = 0; // T of a step
-  int max_sequences = 0;    // sequences in a step
-  int max_logit_rows = 0;   // R of a step
-  int kv_pages = 0;         // pages of kernels::kPagePositions positions, shared by all sequences
+  int context = 0;           // longest sequence, in positions
+  int max_batch_tokens = 0;  // T of a step
+  int max_sequences = 0;     // sequences in a step
+  int max_logit_rows = 0;    // R of a step
+  int kv_pages = 0;          // pages of kernels::kPagePositions positions, shared by all sequences
 };
 
 class ModelRunner {
@@ -31,17 +31,17 @@ class ModelRunner {
 };
 
 struct RunnerOptions {
-  std::string backend = "cpu";   // "cpu" or "reference"
+  std::string backend = "cpu";  // "cpu" or "reference"
   kernels::CpuOptions cpu;
-  int context = 0;               // 0 = the model's own; otherwise at most that
+  int context = 0;  // 0 = the model's own; otherwise at most that
   int max_sequences = 16;
   int max_batch_tokens = 512;
-  int max_logit_rows = 0;        // 0 = max(max_sequences, 64)
+  int max_logit_rows = 0;          // 0 = max(max_sequences, 64)
   std::size_t kv_cache_bytes = 0;  // 0 = room for max_sequences * context
 };
 
-/// Loads the weights and takes all memory. Throws ConfigError (bad files, or memory that does not fit, with the
-/// number needed).
+/// Loads the weights and takes all memory. Throws ConfigError (bad files, or memory that does not fit, with
+/// the number needed).
 std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const ModelConfig& config,
                                         const RunnerOptions& options, const ProgressSink& progress);
 

@@ -18,11 +18,11 @@ class Tokenizer {
   virtual int vocab_size() const = 0;
   /// As SentencePiece encodes: user-defined pieces inside the text are matched. No BOS is added.
   virtual std::vector<TokenId> encode(std::string_view text) const = 0;
-  /// A stretch of message text: never yields control or user-defined marker ids; `at_start` adds the start space
-  /// where the model does so.
+  /// A stretch of message text: never yields control or user-defined marker ids; `at_start` adds the start
+  /// space where the model does so.
   virtual std::vector<TokenId> encode_plain(std::string_view text, bool at_start) const = 0;
-  /// The bytes the id adds to a text that goes before it ("▁" as a space, byte pieces as one byte, control ids
-  /// as nothing).
+  /// The bytes the id adds to a text that goes before it ("▁" as a space, byte pieces as one byte, control
+  /// ids as nothing).
   virtual std::string_view bytes(TokenId id) const = 0;
   /// The piece as written in the vocabulary ("▁of", "<0x0A>", "[EOS]").
   virtual std::string_view piece(TokenId id) const = 0;

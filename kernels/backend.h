@@ -111,14 +111,14 @@ struct AttentionShape {
 
 /// The largest step that will ever be run: what a backend sizes its scratch memory by.
 struct StepLimits {
-  int tokens = 0;          // T
-  int logit_rows = 0;      // R
-  int sequences = 0;       // sequences in one step
-  int width = 0;           // D
+  int tokens = 0;      // T
+  int logit_rows = 0;  // R
+  int sequences = 0;   // sequences in one step
+  int width = 0;       // D
   int heads = 0, kv_heads = 0, head_size = 0;
   int experts = 0, per_token = 0, ffn = 0, groups = 1;
   int vocab = 0;
-  int positions = 0;       // longest sequence
+  int positions = 0;  // longest sequence
 };
 
 // ---- the backend -----------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class Backend {
   // KV cache.
   virtual std::size_t kv_page_bytes(int kv_heads, int head_size) const = 0;
   /// Plain copies of `count` positions of one page: codes [count, K, C], scales [count, K] (host); for tests.
-  virtual void read_kv(const KvLayer& kv, std::int32_t page, int count, std::int16_t* key_codes, float* key_scales,
-                       std::int16_t* value_codes, float* value_scales) = 0;
+  virtual void read_kv(const KvLayer& kv, std::int32_t page, int count, std::int16_t* key_codes,
+                       float* key_scales, std::int16_t* value_codes, float* value_scales) = 0;
 
   // ---- ops, in the order of a layer (docs/numerics.md, section 5) ----
 
@@ -166,7 +166,8 @@ class Backend {
                              float eps, MatrixView<float> normed, const Quantised& out) = 0;
 
   /// h += RMSNorm(y) * gain.  gain null: h += y.
-  virtual void residual_norm(MatrixView<const float> y, const float* gain, float eps, MatrixView<float> h) = 0;
+  virtual void residual_norm(MatrixView<const float> y, const float* gain, float eps,
+                             MatrixView<float> h) = 0;
 
   /// residual_norm(y, post_gain), then norm_quantise of all rows with next_gain, in one pass.
   virtual void residual_norm_quantise(MatrixView<const float> y, const float* post_gain, MatrixView<float> h,
@@ -187,7 +188,8 @@ class Backend {
   virtual void attention(const Quantised& q, std::span<const SequenceRows> sequences, const KvLayer& kv,
                          const AttentionShape& shape, MatrixView<float> o) = 0;
 
-  /// Top `choice.per_token` of softmax(cap(x W)).  x [T, D], w [D, E]; renormalise: gates divided by their sum.
+  /// Top `choice.per_token` of softmax(cap(x W)).  x [T, D], w [D, E]; renormalise: gates divided by their
+  /// sum.
   virtual void route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
                      const ExpertChoice& choice) = 0;
 
@@ -208,8 +210,8 @@ class Backend {
 std::unique_ptr<Backend> make_reference_backend();
 
 struct CpuOptions {
-  int threads = 0;           // 0 = all cores
-  std::string isa;           // "", "scalar", "avx2", "avx512": "" = the best this machine has
+  int threads = 0;  // 0 = all cores
+  std::string isa;  // "", "scalar", "avx2", "avx512": "" = the best this machine has
 };
 /// Throws std::invalid_argument, naming what is wrong, for an instruction set this machine lacks.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

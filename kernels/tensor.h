@@ -18,7 +18,8 @@ struct MatrixView {
 
   MatrixView() = default;
   MatrixView(T* d, std::ptrdiff_t r, std::ptrdiff_t c) : data(d), rows(r), cols(c), stride(c) {}
-  MatrixView(T* d, std::ptrdiff_t r, std::ptrdiff_t c, std::ptrdiff_t s) : data(d), rows(r), cols(c), stride(s) {}
+  MatrixView(T* d, std::ptrdiff_t r, std::ptrdiff_t c, std::ptrdiff_t s)
+      : data(d), rows(r), cols(c), stride(s) {}
   T* row(std::ptrdiff_t r) const { return data + r * stride; }
   operator MatrixView<const T>() const { return {data, rows, cols, stride}; }
 };

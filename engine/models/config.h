@@ -38,14 +38,14 @@ struct ModelConfig {
   int ffn_size = 0;
   int num_experts = 0;
   int num_selected_experts = 2;
-  int scale_groups = 8;    // groups along the input of linear_1 and the attention output
-  int sequence_len = 0;    // context
+  int scale_groups = 8;  // groups along the input of linear_1 and the attention output
+  int sequence_len = 0;  // context
   double attn_output_multiplier = 1;
   double embedding_multiplier = 1;  // config.json: embedding_multiplier_scale
   double output_multiplier = 1;     // config.json: output_multiplier_scale
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000;
-  double attn_logit_cap = 0;        // 0 = none
+  double attn_logit_cap = 0;  // 0 = none
   TokenId pad_token = 0, bos_token = 1, eos_token = 2, unk_token = 3;
   bool add_bos = false;
   std::map<std::string, TokenId> special_tokens;
