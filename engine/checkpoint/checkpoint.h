@@ -54,5 +54,8 @@ using ProgressSink = std::function<void(const LoadProgress&)>;
 /// Opens MODEL_DIR/config.checkpoint in the form found there; every tensor's name, shape and dtype is checked
 /// against the config. Throws ConfigError naming file and tensor.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& model_dir, const ModelConfig& config);
+/// The same with xAI's rules for renamed and left out parameters: load_rules.h.
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& model_dir, const ModelConfig& config,
+                                            const struct LoadRules& rules);
 
 }  // namespace grokd
