@@ -8,9 +8,17 @@
 
 namespace grokd::test {
 
-inline std::vector<std::unique_ptr<kernels::Backend>> all_backends() {
-  std::vector<std::unique_ptr<kernels::Backend>> backends;
-  backends.push_back(kernels::make_reference_backend());
+using Backends = std::vector<std::unique_ptr<kernels::Backend>>;
+
+/// All but the reference.
+inline Backends fast_backends() {
+  Backends backends;
+  return backends;
+}
+
+inline Backends all_backends() {
+  Backends backends = fast_backends();
+  backends.insert(backends.begin(), kernels::make_reference_backend());
   return backends;
 }
 
