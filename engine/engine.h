@@ -13,11 +13,19 @@
 
 namespace grokd {
 
+/// Ids with a role, -1: the model has none. Padding, begin and unknown cannot be sampled.
+struct SpecialTokens {
+  TokenId pad = 0, bos = 1, eos = 2, unk = 3;
+};
+
+SpecialTokens special_tokens(const ModelConfig& config);
+
 struct EngineConfig {
   int slots = 16;                   // sequences running at once
   int step_tokens = 256;            // most tokens in one step (prefill chunk + decodes)
   int max_waiting = 256;            // requests waiting for a slot
   int max_waiting_tokens = 262144;  // their prompt tokens
+  SpecialTokens special;
 };
 
 enum class Rejection { queue_full, draining, failed };
@@ -76,8 +84,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// From any thread. After a handle was returned the sink is called until a piece with a finish reason;
-  /// never after the handle's request was cancelled and ended.
+  /// From any thread. After a handle was returned the sink is called until a piece with a finish reason
+  /// (FinishReason::cancelled once the handle is gone), then it is destroyed. A request that cannot run, since it
+  /// exceeds the context or the cache or holds an unknown id, ends with FinishReason::error.
   std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
   void drain();               // any thread: no new work; what runs goes on
   EngineStats stats() const;  // any thread

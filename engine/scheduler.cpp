@@ -1,0 +1,113 @@
+#include "engine/scheduler.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace grokd {
+namespace {
+
+constexpr double kServiceMeanWeight = 0.1;  // of the newest request
+
+std::int64_t prompt_tokens(const Pending& pending) {
+  return static_cast<std::int64_t>(pending.request.prompt.size());
+}
+
+Abort early_end(const Pending& pending) {
+  if (pending.is_cancelled()) return {FinishReason::cancelled, false, {}, false};
+  return {FinishReason::length, true, {}, false};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerLimits& limits, const AnswerRules& rules)
+    : limits_(limits), rules_(rules), pages_(limits.pages) {
+  if (limits.step_tokens <= limits.slots || limits.logit_rows < limits.slots) {
+    throw ConfigError(std::to_string(limits.slots) + " slots need more than as many tokens a step (" +
+                      std::to_string(limits.step_tokens) + ") and as many rows of logits (" +
+                      std::to_string(limits.logit_rows) + ")");
+  }
+  running_.reserve(static_cast<std::size_t>(limits.slots));
+}
+
+void Scheduler::add(Pending&& pending) {
+  waiting_tokens_ += prompt_tokens(pending);
+  const QueueKey key{pending.request.tier, pending.request.priority, arrivals_++};
+  waiting_.emplace(key, std::move(pending));
+}
+
+Pending Scheduler::leave_queue(Queue::iterator at) {
+  Pending pending = std::move(at->second);
+  waiting_tokens_ -= prompt_tokens(pending);
+  waiting_.erase(at);
+  return pending;
+}
+
+void Scheduler::end_early(Clock::time_point now) {
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const auto next = std::next(at);
+    if (at->second.is_cancelled() || at->second.is_late(now)) {
+      const Abort abort = early_end(at->second);
+      refuse(leave_queue(at), abort, now);
+    }
+    at = next;
+  }
+  for (const auto& sequence : running_) {
+    const Pending& pending = sequence->pending();
+    if (pending.is_cancelled() || pending.is_late(now)) sequence->abort(early_end(pending), now);
+  }
+  deliver();
+}
+
+void Scheduler::admit(Clock::time_point now) {
+  while (running() < limits_.slots && !waiting_.empty()) {
+    const int pages = KvPages::needed(Sequence::positions(waiting_.begin()->second.request));
+    if (pages > pages_.free()) return;
+    running_.push_back(std::make_unique<Sequence>(leave_queue(waiting_.begin()), rules_, now));
+    pages_.take(pages, running_.back()->pages);
+  }
+}
+
+const Step& Scheduler::plan() {
+  step_.batch.clear();
+  step_.shares.clear();
+  for (const auto& sequence : running_) {
+    if (!sequence->finished() && sequence->prompt_rows_left() == 0) give(*sequence, false);
+  }
+  for (const auto& sequence : running_) {
+    if (!sequence->finished() && sequence->prompt_rows_left() > 0) give(*sequence, true);
+  }
+  return step_;
+}
+
+void Scheduler::give(Sequence& sequence, bool prefill) {
+  Batch& batch = step_.batch;
+  const int logit_rows = static_cast<int>(batch.logit_rows.size());
+  const int rows =
+      sequence.rows_within(limits_.step_tokens - batch.tokens(), limits_.logit_rows - logit_rows);
+  if (rows == 0) return;
+  sequence.feed(rows, batch);
+  const int added = static_cast<int>(batch.logit_rows.size()) - logit_rows;
+  step_.shares.push_back({&sequence, rows, logit_rows, added, prefill});
+}
+
+void Scheduler::deliver() {
+  for (const auto& sequence : running_) sequence->deliver();
+  release_finished();
+}
+
+void Scheduler::release_finished() {
+  std::erase_if(running_, [this](const std::unique_ptr<Sequence>& sequence) {
+    if (!sequence->finished()) return false;
+    pages_.release(sequence->pages);
+    service_seconds_ += kServiceMeanWeight * (sequence->seconds_running() - service_seconds_);
+    return true;
+  });
+}
+
+void Scheduler::end_all(const Abort& abort, Clock::time_point now) {
+  for (const auto& sequence : running_) sequence->abort(abort, now);
+  deliver();
+  while (!waiting_.empty()) refuse(leave_queue(waiting_.begin()), abort, now);
+}
+
+}  // namespace grokd

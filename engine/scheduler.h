@@ -1,0 +1,79 @@
+#pragma once
+// Which requests run, and what the next step feeds of each.
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "engine/batch.h"
+#include "engine/kv_pages.h"
+#include "engine/sequence.h"
+
+namespace grokd {
+
+struct SchedulerLimits {
+  int slots = 0;
+  int step_tokens = 0;  // more than slots: beside all decodes a step always has room for a prompt's row
+  int logit_rows = 0;   // at least slots
+  int pages = 0;
+};
+
+/// A sequence's share of a step; its logit rows follow each other in the batch.
+struct StepShare {
+  Sequence* sequence = nullptr;
+  int rows = 0, first_logit_row = 0, logit_rows = 0;
+  bool prefill = false;
+};
+
+struct Step {
+  Batch batch;
+  std::vector<StepShare> shares;
+};
+
+class Scheduler {
+ public:
+  Scheduler(const SchedulerLimits& limits, const AnswerRules& rules);
+
+  /// Into the queue: by tier, then priority, then as they came.
+  void add(Pending&& pending);
+  /// Ends what was cancelled or is past its deadline, waiting or running; its slot and pages are free at
+  /// once.
+  void end_early(Clock::time_point now);
+  /// From the queue into free slots, strictly in order, while the pages for the worst case are free.
+  void admit(Clock::time_point now);
+  /// One row of every decoding sequence, then rows of prompts in the order of admission.
+  const Step& plan();
+  /// Hands out new text and lets go of the sequences that have finished.
+  void deliver();
+  /// Ends everything, waiting and running.
+  void end_all(const Abort& abort, Clock::time_point now);
+
+  bool busy() const { return !running_.empty() || !waiting_.empty(); }
+  int running() const { return static_cast<int>(running_.size()); }
+  int waiting() const { return static_cast<int>(waiting_.size()); }
+  std::int64_t waiting_tokens() const { return waiting_tokens_; }
+  const KvPages& pages() const { return pages_; }
+  /// How long a request holds its slot: a running mean over the last ones.
+  double service_seconds() const { return service_seconds_; }
+
+ private:
+  using QueueKey = std::tuple<int, int, std::uint64_t>;  // tier, priority, arrival
+  using Queue = std::map<QueueKey, Pending>;
+
+  Pending leave_queue(Queue::iterator at);
+  void give(Sequence& sequence, bool prefill);
+  void release_finished();
+
+  const SchedulerLimits limits_;
+  const AnswerRules& rules_;
+  KvPages pages_;
+  Queue waiting_;
+  std::uint64_t arrivals_ = 0;
+  std::int64_t waiting_tokens_ = 0;
+  std::vector<std::unique_ptr<Sequence>> running_;  // in the order of admission
+  Step step_;
+  double service_seconds_ = 1;
+};
+
+}  // namespace grokd

@@ -1,0 +1,219 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+
+namespace grokd {
+namespace {
+
+bool is_penalised(const SamplingParams& sampling) {
+  return sampling.repetition_penalty != 1 || sampling.presence_penalty != 0 ||
+         sampling.frequency_penalty != 0;
+}
+
+bool contains(const std::vector<TokenId>& ids, TokenId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+void describe(const Abort& abort, RequestOutput& output) {
+  output.finish = abort.finish;
+  output.timed_out = abort.timed_out;
+  output.error = abort.error;
+  output.repeatable_error = abort.repeatable;
+}
+
+OutputToken output_token(TokenId id, std::string_view bytes, const kernels::SampledToken& sampled) {
+  return {id, std::string(bytes), sampled.logprob, {sampled.top.begin(), sampled.top.end()}};
+}
+
+}  // namespace
+
+void refuse(Pending&& pending, const Abort& abort, Clock::time_point now) {
+  RequestOutput output;
+  output.prompt_tokens = static_cast<int>(pending.request.prompt.size());
+  describe(abort, output);
+  output.times.submitted = pending.submitted;
+  output.times.finished = now;
+  pending.sink(std::move(output));
+}
+
+Sequence::Sequence(Pending&& pending, const AnswerRules& rules, Clock::time_point now)
+    : pending_(std::move(pending)),
+      rules_(rules),
+      penalised_(is_penalised(pending_.request.sampling)),
+      text_(pending_.request.stop, !pending_.request.skip_special_tokens) {
+  const Request& request = pending_.request;
+  if (penalised_) counts_.start(request.prompt, request.max_tokens);
+  output_.prompt_tokens = prompt_size();
+  output_.times.submitted = pending_.submitted;
+  output_.times.admitted = now;
+  if (request.score_prompt) {
+    output_.prompt_scores.reserve(request.prompt.size());
+    output_.prompt_scores.push_back(
+        output_token(request.prompt[0], rules_.tokenizer.bytes(request.prompt[0]), {}));
+  }
+  if (prompt_rows_left() == 0) finish(FinishReason::length, now);  // nothing to score and nothing to say
+}
+
+/// The token sampled last is never fed.
+int Sequence::positions(const Request& request) {
+  return static_cast<int>(request.prompt.size()) + std::max(request.max_tokens - 1, 0);
+}
+
+int Sequence::prompt_rows_left() const {
+  const Request& request = pending_.request;
+  if (request.max_tokens > 0) return std::max(prompt_size() - fed_, 0);
+  return request.score_prompt ? prompt_size() - 1 - fed_ : 0;
+}
+
+bool Sequence::wants_logits(int position) const {
+  return position + 1 < prompt_size() ? pending_.request.score_prompt : pending_.request.max_tokens > 0;
+}
+
+int Sequence::rows_within(int rows, int logit_rows) const {
+  rows = std::min(rows, std::max(prompt_rows_left(), 1));
+  int within = 0;
+  while (within < rows) {
+    if (wants_logits(fed_ + within) && --logit_rows < 0) break;
+    ++within;
+  }
+  return within;
+}
+
+void Sequence::feed(int rows, Batch& batch) {
+  const int first_row = batch.tokens();
+  batch.sequences.push_back({first_row, rows, fed_, pages});
+  scored_ = -1;
+  for (int row = 0; row < rows; ++row, ++fed_) {
+    batch.ids.push_back(fed_ < prompt_size() ? pending_.request.prompt[static_cast<std::size_t>(fed_)]
+                                             : last_);
+    if (!wants_logits(fed_)) continue;
+    if (scored_ < 0) scored_ = fed_;
+    batch.logit_rows.push_back(first_row + row);
+    batch.sampling.push_back(sampling_row(fed_));
+  }
+}
+
+kernels::SamplingRow Sequence::sampling_row(int position) {
+  const Request& request = pending_.request;
+  const SamplingParams& from = request.sampling;
+  kernels::SamplingRow row;
+  if (position + 1 < prompt_size()) {
+    row.forced = request.prompt[static_cast<std::size_t>(position) + 1];
+    return row;
+  }
+  row.temperature = from.temperature;
+  row.top_p = from.top_p;
+  row.min_p = from.min_p;
+  row.top_k = from.top_k;
+  row.repetition_penalty = from.repetition_penalty;
+  row.presence_penalty = from.presence_penalty;
+  row.frequency_penalty = from.frequency_penalty;
+  row.counts = counts_.all();
+  row.biases = from.logit_bias;
+  row.mask = choose_mask()->words();
+  row.seed = from.seed;
+  row.draw = static_cast<std::uint32_t>(output_.completion_tokens);
+  row.choice = from.choice;
+  return row;
+}
+
+const TokenMask* Sequence::choose_mask() {
+  const Request& request = pending_.request;
+  const bool early = output_.completion_tokens < request.min_tokens;
+  if (request.constraint || (early && !request.stop_token_ids.empty())) return own_mask();
+  return early && !request.ignore_eos ? &rules_.masks.no_end : &rules_.masks.any;
+}
+
+const TokenMask* Sequence::own_mask() {
+  const Request& request = pending_.request;
+  const bool early = output_.completion_tokens < request.min_tokens;
+  mask_ = rules_.masks.any;
+  if (early && !request.ignore_eos) mask_.forbid(rules_.special.eos);
+  if (early)
+    std::for_each(request.stop_token_ids.begin(), request.stop_token_ids.end(),
+                  [this](TokenId id) { mask_.forbid(id); });
+  if (!request.constraint) return &mask_;
+  const std::uint64_t* allowed = request.constraint->allowed();
+  mask_.keep(allowed);
+  if (!mask_.empty()) return &mask_;
+  // The constraint lets the text only end here, which goes before min_tokens; and at a dead end it ends too.
+  mask_ = rules_.masks.any;
+  mask_.keep(allowed);
+  if (mask_.empty()) mask_.allow(rules_.special.eos);
+  return &mask_;
+}
+
+void Sequence::accept(std::span<const kernels::SampledToken> sampled, Clock::time_point now) {
+  for (std::size_t i = 0; i < sampled.size() && !finished(); ++i) {
+    const int position = scored_ + static_cast<int>(i);
+    if (!sampled[i].finite) {
+      abort({FinishReason::error, false, "the model gave logits that are not finite", true}, now);
+    } else if (position + 1 < prompt_size()) {
+      score(position, sampled[i]);
+    } else {
+      append(sampled[i], now);
+    }
+  }
+  if (!finished() && pending_.request.max_tokens == 0 && prompt_rows_left() == 0) {
+    finish(FinishReason::length, now);
+  }
+}
+
+void Sequence::score(int position, const kernels::SampledToken& sampled) {
+  const TokenId id = pending_.request.prompt[static_cast<std::size_t>(position) + 1];
+  output_.prompt_scores.push_back(output_token(id, rules_.tokenizer.bytes(id), sampled));
+}
+
+bool Sequence::ends_by_eos(TokenId id) const {
+  return id == rules_.special.eos && (!pending_.request.ignore_eos || pending_.request.constraint);
+}
+
+void Sequence::append(const kernels::SampledToken& sampled, Clock::time_point now) {
+  const Request& request = pending_.request;
+  const TokenId id = sampled.id;
+  const int index = output_.completion_tokens++;
+  if (index == 0) output_.times.first_token = now;
+  output_.new_ids.push_back(id);
+  last_ = id;
+  if (penalised_) counts_.add(id);
+  if (ends_by_eos(id) || contains(request.stop_token_ids, id)) {
+    if (!ends_by_eos(id)) output_.stop_token = id;
+    text_.push(output_token(id, {}, sampled), false);
+    return finish(FinishReason::stop, now);
+  }
+  if (request.constraint) request.constraint->accept(id);
+  text_.push(output_token(id, rules_.tokenizer.bytes(id), sampled), index >= request.min_tokens);
+  if (text_.stop() >= 0) {
+    output_.stop_string = request.stop[static_cast<std::size_t>(text_.stop())];
+    finish(FinishReason::stop, now);
+  } else if (output_.completion_tokens == request.max_tokens) {
+    finish(FinishReason::length, now);
+  }
+}
+
+void Sequence::finish(FinishReason reason, Clock::time_point now) { abort({reason, false, {}, false}, now); }
+
+void Sequence::abort(const Abort& abort, Clock::time_point now) {
+  text_.finish();
+  describe(abort, output_);
+  output_.times.finished = now;
+}
+
+void Sequence::deliver() {
+  const bool has_text = text_.take(output_.text, output_.tokens);
+  if (!has_text && !finished()) return;
+  RequestOutput piece = std::move(output_);
+  output_ = {};
+  output_.prompt_tokens = piece.prompt_tokens;
+  output_.cached_tokens = piece.cached_tokens;
+  output_.completion_tokens = piece.completion_tokens;
+  output_.times = piece.times;
+  output_.finish = piece.finish;
+  pending_.sink(std::move(piece));
+}
+
+double Sequence::seconds_running() const {
+  return std::chrono::duration<double>(output_.times.finished - output_.times.admitted).count();
+}
+
+}  // namespace grokd

@@ -1,0 +1,101 @@
+#pragma once
+// One request while it runs: what it feeds next, how its next token is drawn, when its answer ends.
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/answer_text.h"
+#include "engine/batch.h"
+#include "engine/request.h"
+#include "engine/token_counts.h"
+#include "engine/token_mask.h"
+#include "engine/tokenizer.h"
+
+namespace grokd {
+
+/// A request on its way to a slot.
+struct Pending {
+  Request request;
+  OutputSink sink;
+  std::shared_ptr<std::atomic<bool>> cancelled;
+  Clock::time_point submitted;
+
+  bool is_cancelled() const { return cancelled->load(std::memory_order_acquire); }
+  bool is_late(Clock::time_point now) const { return request.deadline && now >= *request.deadline; }
+};
+
+/// What all answers of an engine have in common.
+struct AnswerRules {
+  const Tokenizer& tokenizer;
+  SpecialTokens special;
+  AnswerMasks masks;
+};
+
+/// How a request ended before its answer was complete.
+struct Abort {
+  FinishReason finish = FinishReason::cancelled;
+  bool timed_out = false;
+  std::string error;
+  bool repeatable = false;
+};
+
+/// Tells the sink of a request that never ran.
+void refuse(Pending&& pending, const Abort& abort, Clock::time_point now);
+
+class Sequence {
+ public:
+  Sequence(Pending&& pending, const AnswerRules& rules, Clock::time_point now);
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  /// Positions that a request puts into the cache.
+  static int positions(const Request& request);
+
+  std::vector<std::int32_t> pages;  // of its positions; taken and released by the scheduler
+
+  const Pending& pending() const { return pending_; }
+  /// Rows of the prompt that are not fed yet; 0: the next row is the last sampled token.
+  int prompt_rows_left() const;
+  /// The most rows, at most `rows`, that ask for at most `logit_rows` rows of logits. 0 if there are none.
+  int rows_within(int rows, int logit_rows) const;
+  /// Appends the next `rows` rows to the batch.
+  void feed(int rows, Batch& batch);
+  /// Log-probabilities wanted for each row of logits.
+  int top_logprobs() const { return std::max(pending_.request.sampling.top_logprobs, 0); }
+
+  /// The results of the rows of logits that the last feed asked for; the answer may end.
+  void accept(std::span<const kernels::SampledToken> sampled, Clock::time_point now);
+  void abort(const Abort& abort, Clock::time_point now);
+  bool finished() const { return output_.finish != FinishReason::none; }
+  /// Hands the sink what may be shown; nothing if there is no new text and no end.
+  void deliver();
+
+  int completion_tokens() const { return output_.completion_tokens; }
+  double seconds_running() const;  // once finished
+
+ private:
+  int prompt_size() const { return static_cast<int>(pending_.request.prompt.size()); }
+  bool wants_logits(int position) const;
+  kernels::SamplingRow sampling_row(int position);
+  const TokenMask* choose_mask();
+  const TokenMask* own_mask();
+  void score(int position, const kernels::SampledToken& sampled);
+  void append(const kernels::SampledToken& sampled, Clock::time_point now);
+  bool ends_by_eos(TokenId id) const;
+  void finish(FinishReason reason, Clock::time_point now);
+
+  Pending pending_;
+  const AnswerRules& rules_;
+  bool penalised_ = false;
+  AnswerText text_;
+  TokenCounts counts_;    // only of penalised sequences
+  TokenMask mask_;        // only of sequences with stop ids to hold off or a constraint
+  int fed_ = 0;           // positions in the cache
+  int scored_ = 0;        // first position of the last feed that asked for logits
+  TokenId last_ = -1;     // sampled last
+  RequestOutput output_;  // the next piece
+};
+
+}  // namespace grokd
