@@ -275,4 +275,16 @@ void append_head(std::string& out, const ResponseHead& head, std::string_view ob
   out += R"(,"choices":[)";
 }
 
+void append_token_ids(std::string& out, const std::vector<TokenId>* token_ids,
+                      const std::vector<TokenId>* prompt_token_ids) {
+  if (token_ids) {
+    out += R"(,"token_ids":)";
+    append_integers(out, *token_ids);
+  }
+  if (prompt_token_ids) {
+    out += R"(,"prompt_token_ids":)";
+    append_integers(out, *prompt_token_ids);
+  }
+}
+
 }  // namespace grokd::api

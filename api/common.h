@@ -115,4 +115,13 @@ struct ResponseHead {
 /// `{"id":...,"object":...,...,"choices":[`
 void append_head(std::string& out, const ResponseHead& head, std::string_view object);
 
+/// `,"token_ids":[...],"prompt_token_ids":[...]`, each only if not null.
+void append_token_ids(std::string& out, const std::vector<TokenId>* token_ids,
+                      const std::vector<TokenId>* prompt_token_ids);
+
+template <class T>
+const T* pointer_to(const std::optional<T>& value) {
+  return value ? &*value : nullptr;
+}
+
 }  // namespace grokd::api

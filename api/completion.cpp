@@ -99,18 +99,6 @@ void read_best_of(FieldReader& fields, const RequestLimits& limits, CompletionRe
   }
 }
 
-void append_token_ids(std::string& out, const std::vector<TokenId>* token_ids,
-                      const std::vector<TokenId>* prompt_token_ids) {
-  if (token_ids) {
-    out += R"(,"token_ids":)";
-    append_integers(out, *token_ids);
-  }
-  if (prompt_token_ids) {
-    out += R"(,"prompt_token_ids":)";
-    append_integers(out, *prompt_token_ids);
-  }
-}
-
 /// `{"index":...,"text":...,"logprobs":...,`
 void append_choice_begin(std::string& out, int index, std::string_view text,
                          const std::vector<TokenLogprob>* logprobs) {
@@ -125,11 +113,6 @@ void append_choice_begin(std::string& out, int index, std::string_view text,
     out += "null";
   }
   out += ',';
-}
-
-template <class T>
-const T* pointer(const std::optional<T>& value) {
-  return value ? &*value : nullptr;
 }
 
 }  // namespace
@@ -152,9 +135,9 @@ std::string to_json(const CompletionResponse& response) {
   append_head(out, response.head, "text_completion");
   for (const CompletionChoice& choice : response.choices) {
     if (&choice != response.choices.data()) out += ',';
-    append_choice_begin(out, choice.index, choice.text, pointer(choice.logprobs));
+    append_choice_begin(out, choice.index, choice.text, pointer_to(choice.logprobs));
     append_finish(out, choice.finish_reason, choice.stop_reason);
-    append_token_ids(out, pointer(choice.token_ids), pointer(choice.prompt_token_ids));
+    append_token_ids(out, pointer_to(choice.token_ids), pointer_to(choice.prompt_token_ids));
     out += '}';
   }
   out += R"(],"usage":)";

@@ -115,6 +115,13 @@ std::string FieldReader::path(std::string_view name) const {
 
 int FieldReader::unknown_fields() const { return static_cast<int>(std::ranges::count(known_, false)); }
 
+const std::string* FieldReader::first_unknown_field() const {
+  const auto unknown = std::ranges::find(known_, false);
+  return unknown == known_.end()
+             ? nullptr
+             : &object_.members()[static_cast<std::size_t>(unknown - known_.begin())].first;
+}
+
 std::string element_path(const std::string& path, std::size_t index) {
   return path + "[" + std::to_string(index) + "]";
 }

@@ -41,6 +41,7 @@ class FieldReader {
   std::string path(std::string_view name) const;
   /// Fields nobody asked for.
   int unknown_fields() const;
+  const std::string* first_unknown_field() const;  // null if there is none
 
  private:
   const JsonObject& object_;
