@@ -4,24 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
-#include "kernels/philox.h"
 #include "kernels/reference/elementary.h"
 #include "kernels/reference/primitives.h"
-#include "kernels/reference/sampling_steps.h"
 #include "kernels/rope_table.h"
-#include "tests/kernels/backends.h"
-#include "tests/support/device_arrays.h"
+#include "tests/kernels/single_op.h"
 #include "tests/support/golden_json.h"
 
 namespace grokd::test {
 namespace {
 
 using kernels::Backend;
-using kernels::SampledToken;
-using kernels::SamplingRow;
-using kernels::TokenId;
 using nlohmann::json;
 
 const char* const kUnits = "golden-bits/units.json";
@@ -40,34 +33,6 @@ void check_log(const json& unit) {
   CHECK(first_difference(y, parse_doubles(unit["y_bits"])) == "");
 }
 
-HostCodes quantise_rows(Backend& backend, const std::vector<float>& x, int rows, int cols, int groups) {
-  const DeviceMatrix<float> device(backend, x, rows, cols);
-  const auto buffer = backend.allocate_quantised(rows, cols, groups);
-  backend.quantise(device.view(), buffer.view(rows));
-  return read_quantised(backend, buffer.view(rows));
-}
-
-/// Quantises x and multiplies by w [K, N] with scales [G, N].
-std::vector<float> run_linear(Backend& backend, const std::vector<float>& x,
-                              const std::vector<std::int8_t>& w, const std::vector<float>& scales,
-                              int groups) {
-  const int outputs = static_cast<int>(scales.size()) / groups;
-  const int inputs = static_cast<int>(w.size()) / outputs;
-  const int rows = static_cast<int>(x.size()) / inputs;
-  const kernels::LinearSource source{{w.data(), inputs, outputs}, {scales.data(), groups, outputs}};
-  const auto weights = backend.pack_linear({&source, 1}, groups);
-  const DeviceMatrix<float> device(backend, x, rows, inputs), y(backend, rows, outputs);
-  const auto codes = backend.allocate_quantised(rows, inputs, groups);
-  kernels::StepLimits limits;
-  limits.tokens = rows;
-  limits.width = inputs;
-  limits.groups = groups;
-  backend.reserve(limits);
-  backend.quantise(device.view(), codes.view(rows));
-  backend.linear(codes.view(rows), weights, y.view());
-  return y.read();
-}
-
 /// Columns [first, first + count) of x [rows, cols].
 std::vector<float> columns_of(const std::vector<float>& x, int cols, int first, int count) {
   std::vector<float> part;
@@ -76,77 +41,6 @@ std::vector<float> columns_of(const std::vector<float>& x, int cols, int first, 
     part.insert(part.end(), start, start + count);
   }
   return part;
-}
-
-/// RoPE that changes nothing.
-kernels::RopeTable identity_rope(Backend& backend, int positions, int head_size) {
-  const std::vector<float> ones(static_cast<std::size_t>(positions) * head_size / 2, 1.0f);
-  kernels::RopeTable rope;
-  rope.positions = positions;
-  rope.half = head_size / 2;
-  rope.cos = backend.allocate(ones.size() * sizeof(float));
-  rope.sin = backend.allocate(ones.size() * sizeof(float));
-  backend.upload(rope.cos.data(), ones.data(), ones.size() * sizeof(float));
-  return rope;
-}
-
-struct Cache {
-  kernels::Buffer memory;
-  kernels::KvLayer layer;
-
-  Cache(Backend& backend, int pages, int kv_heads, int head_size) {
-    const std::size_t page_bytes = backend.kv_page_bytes(kv_heads, head_size);
-    memory = backend.allocate(page_bytes * static_cast<std::size_t>(pages));
-    layer = {memory.data(), page_bytes, kv_heads, head_size};
-  }
-};
-
-struct Routed {
-  std::vector<std::int32_t> experts;
-  std::vector<float> gates;
-};
-
-Routed run_route(Backend& backend, const std::vector<float>& x, const std::vector<float>& w, int width,
-                 int count, float cap) {
-  const int rows = static_cast<int>(x.size()) / width, experts = static_cast<int>(w.size()) / width;
-  const DeviceMatrix<float> device_x(backend, x, rows, width), device_w(backend, w, width, experts);
-  const DeviceMatrix<std::int32_t> expert(backend, rows, count);
-  const DeviceMatrix<float> gate(backend, rows, count);
-  backend.route(device_x.view(), device_w.view(), cap, false, {expert.data(), gate.data(), rows, count});
-  return {expert.read(), gate.read()};
-}
-
-/// Samples one row of logits.
-SampledToken run_sample(Backend& backend, const std::vector<float>& x, const SamplingRow& row,
-                        std::span<kernels::TokenLogprob> top = {}) {
-  const int vocab = static_cast<int>(x.size());
-  kernels::StepLimits limits;
-  limits.logit_rows = 1;
-  limits.vocab = vocab;
-  backend.reserve(limits);
-  const DeviceMatrix<float> logits(backend, x, 1, vocab);
-  SampledToken token;
-  token.top = top;
-  backend.sample(logits.view(), {&row, 1}, {&token, 1});
-  return token;
-}
-
-/// The steps keep exactly `expected`, and every backend draws from as many.
-void check_kept(const std::vector<float>& x, const SamplingRow& row, const std::vector<TokenId>& expected) {
-  std::vector<float> y = x;
-  CHECK(first_difference(kernels::reference::survivors(y, row), expected) == "");
-  for (const auto& backend : all_backends()) {
-    CAPTURE(backend->name());
-    std::set<TokenId> drawn;
-    for (std::uint32_t draw = 0; draw < 20; ++draw) {
-      SamplingRow with_draw = row;
-      with_draw.draw = draw;
-      const SampledToken token = run_sample(*backend, x, with_draw);
-      CHECK(token.kept == static_cast<int>(expected.size()));
-      drawn.insert(token.id);
-    }
-    CHECK(std::includes(expected.begin(), expected.end(), drawn.begin(), drawn.end()));
-  }
 }
 
 }  // namespace
@@ -199,11 +93,12 @@ TEST_CASE("linear gives the golden bits, in each group and in the tree") {
   const auto w = unit["w"].get<std::vector<std::int8_t>>();
   for (const auto& backend : all_backends()) {
     CAPTURE(backend->name());
-    CHECK(first_difference(run_linear(*backend, x, w, scales, groups), parse_floats(unit["y_bits"])) == "");
+    CHECK(first_difference(run_linear(*backend, x, w, scales, groups, groups),
+                           parse_floats(unit["y_bits"])) == "");
     for (int g = 0; g < groups; ++g) {
       const std::vector<std::int8_t> part(w.begin() + g * length * out, w.begin() + (g + 1) * length * out);
       const std::vector<float> scale(scales.begin() + g * out, scales.begin() + (g + 1) * out);
-      const auto y = run_linear(*backend, columns_of(x, in, g * length, length), part, scale, 1);
+      const auto y = run_linear(*backend, columns_of(x, in, g * length, length), part, scale, 1, 1);
       CHECK(first_difference(y, parse_floats(unit["group_bits"][g])) == "");
     }
   }
@@ -223,6 +118,7 @@ TEST_CASE("RMSNorm gives the golden bits, and NaN where the sum of squares overf
     const DeviceMatrix<float> device(backend, h, count, cols), normed(backend, count, cols);
     const DeviceMatrix<float> device_gain(backend, gain, 1, cols);
     const auto out = backend.allocate_quantised(count, cols, 1);
+    backend.reserve(limits_of_rows(count, cols));
     backend.norm_quantise(device.view(), {}, device_gain.data(), unit["eps"], normed.view(), out.view(count));
     return normed.read();
   };
@@ -271,6 +167,12 @@ TEST_CASE("rotated queries and keys are the golden ones, quantised") {
       const Cache cache(*backend, 5, 1, size);
       const DeviceMatrix<float> device(*backend, qkv, rows, 3 * size);
       const auto q = backend->allocate_quantised(rows, size, 1);
+      kernels::StepLimits limits = limits_of_rows(rows, size);
+      limits.sequences = rows;
+      limits.heads = limits.kv_heads = 1;
+      limits.head_size = size;
+      limits.positions = 300;
+      backend->reserve(limits);
       std::vector<kernels::SequenceRows> sequences;
       for (int row = 0; row < rows; ++row) sequences.push_back({row, 1, positions[row], pages});
       backend->rope_store(device.view(), sequences, rope, cache.layer, 1, q.view(rows));
@@ -335,134 +237,10 @@ TEST_CASE("attention over three blocks gives the golden bits, capped and uncappe
              v = parse_floats(inputs["v_bits"]);
   for (const char* name : {"attention_cap30", "attention_cap0"}) {
     const json& unit = units[name];
-    const int length = unit["S"], size = unit["d"];
-    const auto positions = unit["pos"].get<std::vector<int>>();
-    const int rows = static_cast<int>(positions.size());
-    std::vector<float> qkv;
-    for (int j = 0; j < length; ++j) {
-      qkv.insert(qkv.end(), static_cast<std::size_t>(size), 0.0f);
-      qkv.insert(qkv.end(), &k[j * size], &k[j * size] + size);
-      qkv.insert(qkv.end(), &v[j * size], &v[j * size] + size);
-    }
-    const std::vector<std::int32_t> pages = {2, 0, 1};
     for (const auto& backend : all_backends()) {
       CAPTURE(backend->name());
-      kernels::StepLimits limits;
-      limits.tokens = length;
-      limits.sequences = rows;
-      limits.heads = limits.kv_heads = 1;
-      limits.head_size = size;
-      limits.positions = length;
-      backend->reserve(limits);
-      const Cache cache(*backend, 3, 1, size);
-      const DeviceMatrix<float> all(*backend, qkv, length, 3 * size), queries(*backend, q, rows, size),
-          o(*backend, rows, size);
-      const auto unused = backend->allocate_quantised(length, size, 1);
-      const auto codes = backend->allocate_quantised(rows, size, 1);
-      const kernels::SequenceRows whole{0, length, 0, pages};
-      backend->rope_store(all.view(), {&whole, 1}, identity_rope(*backend, length, size), cache.layer, 1,
-                          unused.view(length));
-      backend->quantise(queries.view(), codes.view(rows));
-      std::vector<kernels::SequenceRows> sequences;
-      for (int row = 0; row < rows; ++row) sequences.push_back({row, 1, positions[row], pages});
-      backend->attention(codes.view(rows), sequences, cache.layer, {1, unit["multiplier"], unit["cap"], 0},
-                         o.view());
-      CHECK(first_difference(o.read(), parse_floats(unit["y_bits"])) == "");
-    }
-  }
-}
-
-TEST_CASE("weights, total and log-probabilities are the golden ones") {
-  const json unit = read_golden(kUnits)["logprob"];
-  const auto x = parse_floats(unit["x_bits"]), expected = parse_floats(unit["y_bits"]);
-  const auto weights = kernels::reference::softmax_weights(x);
-  CHECK(first_difference(weights.weight, unit["weights"].get<std::vector<std::uint64_t>>()) == "");
-  CHECK(weights.total == unit["total"]);
-  CHECK(first_difference(kernels::reference::logprobs(x), expected) == "");
-  for (const auto& backend : all_backends()) {
-    CAPTURE(backend->name());
-    std::vector<kernels::TokenLogprob> top(x.size());
-    SamplingRow row;
-    row.forced = 5;
-    const SampledToken token = run_sample(*backend, x, row, top);
-    CHECK(token.id == 5);
-    CHECK(token.logprob == expected[5]);
-    for (const auto& entry : top) CHECK(entry.logprob == expected[entry.id]);
-    const auto ranked = [](const auto& a, const auto& b) {
-      return a.logprob > b.logprob || (a.logprob == b.logprob && a.id < b.id);
-    };
-    CHECK(std::is_sorted(top.begin(), top.end(), ranked));
-  }
-}
-
-TEST_CASE("the filters keep the golden tokens") {
-  const json units = read_golden(kUnits), extra = read_golden(kExtra);
-  const auto settings = [](const json& unit) {
-    SamplingRow row;
-    row.temperature = unit.value("temperature", 1.0);
-    row.top_k = unit.value("top_k", 0);
-    row.top_p = unit.value("top_p", 1.0);
-    row.min_p = unit.value("min_p", 0.0);
-    return row;
-  };
-  for (const json& unit : units["top_p"]) {
-    check_kept(unit["logits"].get<std::vector<float>>(), settings(unit), unit["kept"]);
-  }
-  const auto x = parse_floats(units["logprob"]["x_bits"]);
-  for (const json& unit : units["filters"]) check_kept(x, settings(unit), unit["kept"]);
-  for (const char* name : {"top_p", "top_k", "min_p"}) {
-    for (const json& unit : extra[name])
-      check_kept(parse_floats(unit["x_bits"]), settings(unit), unit["kept"]);
-  }
-  for (const json& unit : extra["mask"]) {
-    std::uint64_t mask = 0;
-    for (std::size_t id = 0; id < unit["mask"].size(); ++id)
-      mask |= unit["mask"][id].get<std::uint64_t>() << id;
-    SamplingRow row = settings(unit);
-    row.mask = &mask;
-    check_kept(parse_floats(unit["x_bits"]), row, unit["kept"]);
-  }
-}
-
-TEST_CASE("the temperature divides") {
-  for (const json& unit : read_golden(kExtra)["temperature"]) {
-    auto x = parse_floats(unit["x_bits"]);
-    kernels::reference::divide_by_temperature(x, unit["t"]);
-    CHECK(first_difference(x, parse_floats(unit["y_bits"])) == "");
-  }
-}
-
-TEST_CASE("Philox gives its known answer and the Gumbel values are golden") {
-  const auto words = kernels::philox4x32({0, 0, 0, 0}, {0, 0});
-  CHECK(words == std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-  for (const json& unit : read_golden(kUnits)["gumbel"]) {
-    const json& seed = unit["seed"];
-    const std::uint64_t key = seed.is_number_unsigned()
-                                  ? seed.get<std::uint64_t>()
-                                  : static_cast<std::uint64_t>(seed.get<std::int64_t>());
-    std::vector<double> y;
-    for (const TokenId id : unit["ids"]) {
-      y.push_back(kernels::reference::gumbel(id, key, unit["draw"], unit["choice"]));
-    }
-    CHECK(first_difference(y, parse_doubles(unit["y_bits"])) == "");
-  }
-}
-
-TEST_CASE("equal logits: the lowest id is the argmax, the best are in id order, top-k 1 draws among them") {
-  const json unit = read_golden(kExtra)["ties"];
-  const auto x = parse_floats(unit["x_bits"]);
-  for (const auto& backend : all_backends()) {
-    CAPTURE(backend->name());
-    std::vector<kernels::TokenLogprob> top(8);
-    SamplingRow greedy;
-    greedy.temperature = 0;
-    CHECK(run_sample(*backend, x, greedy, top).id == unit["argmax"]);
-    for (std::size_t i = 0; i < top.size(); ++i) CHECK(top[i].id == unit["best8"][i]);
-    for (const json& draw : unit["draw"]) {
-      SamplingRow row;
-      row.top_k = 1;
-      row.seed = draw["seed"];
-      CHECK(run_sample(*backend, x, row).id == draw["token"]);
+      const auto o = run_one_head(*backend, q, k, v, unit["pos"], {1, unit["multiplier"], unit["cap"], 0});
+      CHECK(first_difference(o, parse_floats(unit["y_bits"])) == "");
     }
   }
 }
