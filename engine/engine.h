@@ -85,8 +85,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   /// From any thread. After a handle was returned the sink is called until a piece with a finish reason
-  /// (FinishReason::cancelled once the handle is gone), then it is destroyed. A request that cannot run, since it
-  /// exceeds the context or the cache or holds an unknown id, ends with FinishReason::error.
+  /// (FinishReason::cancelled once the handle is gone), then it is destroyed. A request that cannot run,
+  /// since it exceeds the context or the cache or holds an unknown id, ends with FinishReason::error.
   std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
   void drain();               // any thread: no new work; what runs goes on
   EngineStats stats() const;  // any thread
