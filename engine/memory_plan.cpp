@@ -1,5 +1,6 @@
 #include "engine/memory_plan.h"
 
+#include <cmath>
 #include <fstream>
 #include <string>
 
@@ -31,9 +32,13 @@ std::size_t weight_bytes(const ModelConfig& c, int ranks) {
   return sharded / ranks + c.num_layers * float_bytes(c) + embeddings + head_bytes(c);
 }
 
-std::size_t bytes_per_token(const ModelConfig& c) {
-  const std::size_t layer = attention_bytes(c) + c.num_selected_experts * expert_bytes(c) + float_bytes(c);
-  return c.num_layers * layer + head_bytes(c);
+std::size_t bytes_per_token(const ModelConfig& c) { return step_bytes(c, 1); }
+
+std::size_t step_bytes(const ModelConfig& c, int tokens) {
+  const double missed = std::pow(1.0 - double(c.num_selected_experts) / c.num_experts, tokens);
+  const double met = c.num_experts * (1.0 - missed);
+  const std::size_t experts = static_cast<std::size_t>(met * static_cast<double>(expert_bytes(c)));
+  return c.num_layers * (attention_bytes(c) + experts + float_bytes(c)) + head_bytes(c);
 }
 
 std::size_t available_memory_bytes() {

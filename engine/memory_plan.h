@@ -16,6 +16,10 @@ std::size_t weight_bytes(const ModelConfig& config, int ranks = 1);
 /// embedding.
 std::size_t bytes_per_token(const ModelConfig& config);
 
+/// Weight bytes that a step of `tokens` tokens reads when routing is even: each expert that is met is read
+/// once.
+std::size_t step_bytes(const ModelConfig& config, int tokens);
+
 /// Memory that this machine could still give, from /proc/meminfo; 0 if unknown.
 std::size_t available_memory_bytes();
 

@@ -11,6 +11,7 @@
 namespace grokd {
 
 using kernels::TokenId;
+struct ModelConfig;
 
 class Tokenizer {
  public:
@@ -37,7 +38,10 @@ class Tokenizer {
   virtual int longest_piece_bytes() const = 0;
 };
 
-/// Throws ConfigError naming the file.
+/// A SentencePiece model file. Throws ConfigError naming the file.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& file);
+
+/// The tokenizer that config.json names. Throws ConfigError, also when its size is not the model's.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model_dir, const ModelConfig& config);
 
 }  // namespace grokd

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   for (auto add : {grokd::cli::add_serve, grokd::cli::add_generate, grokd::cli::add_inspect, grokd::cli::add_synth,
-                   grokd::cli::add_bench}) {
+                   grokd::cli::add_bench, grokd::cli::add_loadtest}) {
     add(app, exit_code);
   }
   try {

@@ -13,5 +13,6 @@ void add_generate(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_synth(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_loadtest(CLI::App& app, int& exit_code);
 
 }  // namespace grokd::cli

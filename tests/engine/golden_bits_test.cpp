@@ -178,7 +178,9 @@ void check_model(const GoldenModel& model, const std::string& backend, int threa
   CAPTURE(model.name);
   CAPTURE(backend);
   ModelHarness m(model.dir, make_backend(backend, threads), 16);
-  for (const json& prompt : read_golden("golden-bits/" + model.name + ".json")["prompts"]) {
+  const json golden = read_golden("golden-bits/" + model.name + ".json");
+  REQUIRE(golden["prompts"].size() >= 6);
+  for (const json& prompt : golden["prompts"]) {
     CAPTURE(prompt["name"].get<std::string>());
     check_prefill(m, prompt);
     check_runs(m, prompt);

@@ -49,7 +49,9 @@ const std::set<std::string> kAgreeingTinyC{"text0", "text2", "ids1", "ids2", "id
 void check_against_float64(const std::string& name, double bound, const std::set<std::string>& only) {
   CAPTURE(name);
   ModelHarness m(std::string(GROKD_CHECKPOINT_DIR "/") + name, make_backend(runnable_isas().back(), 2), 16);
-  for (const json& prompt : read_golden("golden/" + name + ".json")["prompts"]) {
+  const json golden = read_golden("golden/" + name + ".json");
+  REQUIRE(golden["prompts"].size() >= 6);
+  for (const json& prompt : golden["prompts"]) {
     const auto label = prompt["name"].get<std::string>();
     if (!only.empty() && !only.contains(label)) continue;
     CAPTURE(label);
@@ -79,7 +81,9 @@ TEST_CASE("logits lie within 5e-3 of a float64 pass on the agreeing prompts of t
 
 TEST_CASE("the top-p rule keeps the ids of the float64 reference, ties included") {
   auto backend = make_backend("reference");
-  for (const json& example : read_golden("golden/tiny-a.json")["top_p_examples"]) {
+  const json golden = read_golden("golden/tiny-a.json");
+  REQUIRE(golden["top_p_examples"].size() >= 10);
+  for (const json& example : golden["top_p_examples"]) {
     auto logits = example["logits"].get<std::vector<float>>();
     const auto kept = example["kept"].get<std::vector<int>>();
     CAPTURE(example.dump());

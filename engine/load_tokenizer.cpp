@@ -1,0 +1,18 @@
+#include "engine/bytes_tokenizer.h"
+#include "engine/models/config.h"
+#include "engine/tokenizer.h"
+
+namespace grokd {
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model_dir, const ModelConfig& config) {
+  if (config.tokenizer == kBytesTokenizer) return make_bytes_tokenizer(config.vocab_size);
+  const std::string file = model_dir + "/" + config.tokenizer;
+  auto tokenizer = load_tokenizer(file);
+  if (tokenizer->vocab_size() > config.vocab_size) {
+    throw ConfigError(file + ": has " + std::to_string(tokenizer->vocab_size()) +
+                      " pieces, more than vocab_size " + std::to_string(config.vocab_size) + " of the model");
+  }
+  return tokenizer;
+}
+
+}  // namespace grokd

@@ -1,0 +1,191 @@
+// grokd bench: speed of whole generations, each figure beside the limit of the machine in the same run.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "engine/memory_plan.h"
+#include "service/bench/machine.h"
+#include "service/bench/runs.h"
+#include "service/cli/commands.h"
+
+namespace grokd::cli {
+
+namespace {
+
+struct BenchFlags {
+  std::string model;
+  int tokens = 128, repeat = 5;
+  std::vector<int> prompts{128, 512};
+  std::vector<int> batches{1, 2, 4, 8, 16};
+  int requests = 100;
+  bool json = false;
+  RunnerOptions runner;
+};
+
+int threads_used(const RunnerOptions& options) {
+  return options.cpu.threads > 0 ? options.cpu.threads
+                                 : static_cast<int>(std::thread::hardware_concurrency());
+}
+
+template <class Run>
+double median_rate(int repeat, Run run) {
+  run();  // warm-up
+  std::vector<double> rates;
+  for (int i = 0; i < repeat; ++i) rates.push_back(run());
+  return bench::median(std::move(rates));
+}
+
+bench::Figure make_figure(const char* name, int size, double rate, double bytes, const BenchFlags& flags) {
+  bench::Figure figure{name, size, rate, bytes};
+  figure.read_gb_per_second = rate * bytes / 1e9;
+  const double swept =
+      bench::read_bandwidth(static_cast<std::size_t>(bytes) * size, threads_used(flags.runner));
+  figure.bandwidth_gb_per_second = swept / 1e9;
+  figure.bandwidth_share = figure.read_gb_per_second / figure.bandwidth_gb_per_second;
+  return figure;
+}
+
+nlohmann::ordered_json to_json(const bench::Figure& f) {
+  return {{"name", f.name},
+          {"size", f.size},
+          {"tokens_per_second", f.tokens_per_second},
+          {"bytes_per_token", f.bytes_per_token},
+          {"read_gb_per_second", f.read_gb_per_second},
+          {"bandwidth_gb_per_second", f.bandwidth_gb_per_second},
+          {"bandwidth_share", f.bandwidth_share}};
+}
+
+void print_figures(const std::vector<bench::Figure>& figures, const std::vector<double>& late, bool json) {
+  const double p99 = bench::percentile(late, 0.99) * 1e3, worst = bench::percentile(late, 1) * 1e3;
+  if (json) {
+    nlohmann::ordered_json out = nlohmann::ordered_json::array();
+    for (const auto& f : figures) out.push_back(to_json(f));
+    if (out.size() == 1) out = out[0];
+    std::printf("%s\n", out.dump().c_str());
+    return;
+  }
+  std::printf("%-8s %6s %12s %14s %10s %14s %7s\n", "run", "size", "tokens/s", "MB/token", "GB/s",
+              "machine GB/s", "share");
+  for (const auto& f : figures) {
+    std::printf("%-8s %6d %12.1f %14.2f %10.2f %14.2f %6.1f%%\n", f.name.c_str(), f.size, f.tokens_per_second,
+                f.bytes_per_token / 1e6, f.read_gb_per_second, f.bandwidth_gb_per_second,
+                100 * f.bandwidth_share);
+  }
+  std::printf("host jitter: a 1 ms sleep ended late by %.2f ms at P99, %.2f ms at most\n", p99, worst);
+}
+
+std::vector<bench::Figure> run_decode(bench::Subject& subject, const BenchFlags& flags) {
+  const double rate = median_rate(flags.repeat, [&] { return subject.decode_rate(1, flags.tokens); });
+  return {make_figure("decode", 1, rate, double(bytes_per_token(subject.config())), flags)};
+}
+
+std::vector<bench::Figure> run_prefill(bench::Subject& subject, const BenchFlags& flags) {
+  std::vector<bench::Figure> figures;
+  for (const int tokens : flags.prompts) {
+    const double rate = median_rate(flags.repeat, [&] { return subject.prefill_rate(tokens); });
+    const double once = double(step_bytes(subject.config(), tokens)) / tokens;
+    figures.push_back(make_figure("prefill", tokens, rate, once, flags));
+  }
+  return figures;
+}
+
+std::vector<bench::Figure> run_batch(bench::Subject& subject, const BenchFlags& flags) {
+  std::vector<bench::Figure> figures;
+  for (const int sequences : flags.batches) {
+    const double rate =
+        median_rate(flags.repeat, [&] { return subject.decode_rate(sequences, flags.tokens); });
+    const double each = double(step_bytes(subject.config(), sequences)) / sequences;
+    figures.push_back(make_figure("batch", sequences, rate, each, flags));
+  }
+  return figures;
+}
+
+using Bench = std::vector<bench::Figure> (*)(bench::Subject&, const BenchFlags&);
+
+int run_figures(Bench bench, const BenchFlags& flags, int sequences, int step_tokens) {
+  RunnerOptions options = flags.runner;
+  options.max_sequences = sequences;
+  options.max_batch_tokens = step_tokens;
+  bench::Subject subject(flags.model, options);
+  bench::JitterMeter jitter;
+  const auto figures = bench(subject, flags);
+  print_figures(figures, jitter.stop(), flags.json);
+  return 0;
+}
+
+int run_latency(const BenchFlags& flags) {
+  RunnerOptions options = flags.runner;
+  options.max_sequences = 1;
+  bench::Subject subject(flags.model, options);
+  subject.answer_seconds(64);
+  bench::JitterMeter jitter;
+  std::vector<double> times;
+  for (int i = 0; i < flags.requests; ++i) times.push_back(subject.answer_seconds(64) * 1e3);
+  const auto late = jitter.stop();
+  const double p50 = bench::median(times), p99 = bench::percentile(times, 0.99),
+               max = bench::percentile(times, 1);
+  const double host = bench::percentile(late, 1) * 1e3;
+  const nlohmann::ordered_json out{
+      {"requests", flags.requests}, {"p50_ms", p50},          {"p99_ms", p99}, {"max_ms", max},
+      {"max_over_p50", max / p50},  {"host_gap_max_ms", host}};
+  if (flags.json) {
+    std::printf("%s\n", out.dump().c_str());
+  } else {
+    std::printf(
+        "%d greedy answers of 64 tokens: P50 %.2f ms, P99 %.2f ms, max %.2f ms (max/P50 %.3f); longest gap "
+        "of the host %.2f ms\n",
+        flags.requests, p50, p99, max, max / p50, host);
+  }
+  return 0;
+}
+
+void add_common(CLI::App& command, BenchFlags& flags) {
+  command.add_option("--model", flags.model, "Folder of the model")->required();
+  command.add_option("--repeat", flags.repeat, "Runs of which the median counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command.add_option("--threads", flags.runner.cpu.threads, "Kernel threads; 0 = all cores");
+  command.add_option("--isa", flags.runner.cpu.isa, "scalar, avx2 or avx512");
+  command.add_option("--backend", flags.runner.backend, "cpu or reference")->capture_default_str();
+  command.add_flag("--json", flags.json, "Print JSON instead of a table");
+}
+
+void add_tokens(CLI::App& command, BenchFlags& flags) {
+  command.add_option("--tokens", flags.tokens, "Tokens of each answer")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100000));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed beside the limits of this machine");
+  bench->require_subcommand(1);
+  CLI::App* decode = bench->add_subcommand("decode", "Tokens a second of one sequence");
+  CLI::App* prefill = bench->add_subcommand("prefill", "Prompt tokens a second");
+  CLI::App* batch = bench->add_subcommand("batch", "Tokens a second of several sequences at once");
+  CLI::App* latency = bench->add_subcommand("latency", "Times of equal greedy answers, one after the other");
+  for (CLI::App* command : {decode, prefill, batch, latency}) add_common(*command, *flags);
+  add_tokens(*decode, *flags);
+  add_tokens(*batch, *flags);
+  prefill->add_option("--prompt-tokens", flags->prompts, "Prompt lengths")
+      ->capture_default_str()
+      ->delimiter(',');
+  batch->add_option("--batch", flags->batches, "Sequences at once")->capture_default_str()->delimiter(',');
+  latency->add_option("--requests", flags->requests, "Answers")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  decode->callback([flags, &exit_code] { exit_code = run_figures(run_decode, *flags, 1, 512); });
+  prefill->callback([flags, &exit_code] { exit_code = run_figures(run_prefill, *flags, 1, 512); });
+  batch->callback([flags, &exit_code] {
+    const int most = *std::max_element(flags->batches.begin(), flags->batches.end());
+    exit_code = run_figures(run_batch, *flags, most, 512);
+  });
+  latency->callback([flags, &exit_code] { exit_code = run_latency(*flags); });
+}
+
+}  // namespace grokd::cli
