@@ -1,0 +1,191 @@
+"""The chat page in a real, headless browser (Debian's chromium), at desk and phone width."""
+import os
+import pathlib
+import shutil
+import time
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium on this machine")
+STORY = "Tell me a story about a robot named Zoe who lost a key"
+SHOTS = os.environ.get("SCREENSHOTS")  # a folder to leave pictures in
+
+
+def open_browser(width, height=850):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                 "--disable-background-networking", "--disable-component-update"):
+        options.add_argument(flag)
+    options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": width, "height": height, "pixelRatio": 1}})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+
+
+@pytest.fixture(params=[1280, 390])
+def page(request, server):
+    browser = open_browser(request.param)
+    browser.get(server.url + "/")
+    until(browser, lambda: find(browser, "dot").get_attribute("data-state") == "ready")
+    until(browser, lambda: find(browser, "model").get_attribute("textContent") == "grokd-demo")
+    yield browser
+    browser.quit()
+
+
+def until(browser, condition, seconds=15):
+    return WebDriverWait(browser, seconds, poll_frequency=0.02).until(lambda _: condition())
+
+
+def find(browser, name):
+    return browser.find_element(By.ID, name)
+
+
+def answers(browser):
+    return [node.text for node in browser.find_elements(By.CSS_SELECTOR, ".turn.assistant .text")]
+
+
+def writing(browser):
+    return "stops" in find(browser, "send").get_attribute("class")
+
+
+def say(browser, text):
+    find(browser, "prompt").send_keys(text, Keys.ENTER)
+
+
+def picture(browser, name):
+    if SHOTS:
+        width = browser.execute_script("return innerWidth")
+        browser.save_screenshot(str(pathlib.Path(SHOTS, f"{name}-{width}.png")))
+
+
+def complaints(browser):
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def set_theme(browser, theme):
+    while browser.execute_script("return document.documentElement.dataset.theme") != theme:
+        find(browser, "theme").click()
+
+
+def test_an_answer_arrives_bit_by_bit(page):
+    say(page, STORY)
+    lengths = set()
+    until(page, lambda: lengths.add(len("".join(answers(page)))) or not writing(page))
+    assert len(lengths) >= 4, "the text came in one piece"
+    assert "tokens/s" in page.find_element(By.CLASS_NAME, "stats").text
+    assert "first token" in page.find_element(By.CLASS_NAME, "stats").text
+    assert "of 1,024 tokens" in find(page, "context").text
+    for theme in ("light", "dark"):
+        set_theme(page, theme)
+        picture(page, "answer-" + theme)
+    assert complaints(page) == []
+
+
+def test_stop_frees_the_slot(page, server):
+    page.execute_script("localStorage.setItem('grokd.settings', JSON.stringify({temperature: 2}))")
+    page.refresh()
+    for attempt in range(5):  # an answer may end by itself before the stop
+        say(page, STORY)
+        until(page, lambda: answers(page) and answers(page)[-1])
+        if writing(page):
+            assert server.gauge("grokd_requests_running") <= 1
+            find(page, "prompt").send_keys(Keys.ESCAPE) if attempt % 2 else find(page, "send").click()
+            until(page, lambda: not writing(page))
+        if page.find_elements(By.CLASS_NAME, "stats")[-1].text.endswith("stopped"):
+            break
+    else:
+        pytest.fail("no answer could be stopped")
+    assert server.wait_idle(2), "the slot is still taken 2 s after the stop"
+    assert answers(page)[-1], "the text so far is kept"
+
+
+def test_a_reload_finds_the_conversation(page):
+    say(page, "What is the capital of Norway?")
+    until(page, lambda: answers(page) and not writing(page))
+    before = find(page, "messages").text
+    page.refresh()
+    until(page, lambda: find(page, "messages").text == before)
+    find(page, "new").click()
+    assert answers(page) == []
+    picture(page, "empty")
+    find(page, "restore").click()
+    assert find(page, "messages").text == before
+
+
+def test_settings_go_into_the_request(page):
+    find(page, "open-settings").click()
+    picture(page, "settings")
+    for field, value in (("max_tokens", "5"), ("seed", "42")):
+        find(page, field).send_keys(value)
+    find(page, "close-settings").click()
+    texts = set()
+    for _ in range(2):
+        say(page, STORY)
+        until(page, lambda: answers(page) and answers(page)[-1] and not writing(page))
+        assert page.find_element(By.CLASS_NAME, "stats").text.startswith("5 tokens")
+        texts.add(answers(page)[0])
+        find(page, "new").click()
+    assert len(texts) == 1, "the same seed gave another text"
+
+
+def test_model_text_is_never_markup(page):
+    evil = '<img src=x onerror="document.title=1"><script>document.title=2</script> [x](javascript:alert(1)) **bold**'
+    page.execute_script("""localStorage.setItem('grokd.messages', JSON.stringify(
+        [{role: 'user', content: 'hi'}, {role: 'assistant', content: arguments[0]}]))""", evil)
+    page.execute_script("addEventListener('pagehide', (event) => event.stopImmediatePropagation(), true)")
+    page.get(page.current_url.split("#")[0])
+    until(page, lambda: answers(page))
+    text = page.find_element(By.CSS_SELECTOR, ".turn.assistant .text")
+    assert "<img src=x" in text.text and text.find_elements(By.CSS_SELECTOR, "img, script, a") == []
+    assert text.find_element(By.TAG_NAME, "strong").text == "bold"
+    assert page.title == "grokd"
+
+
+def test_nothing_is_wider_than_the_page(page):
+    page.execute_script("""localStorage.setItem('grokd.messages', JSON.stringify([{role: 'user', content: 'w'.repeat(500)},
+        {role: 'assistant', content: 'w'.repeat(500) + '\\n\\n```\\n' + 'w '.repeat(400) + '\\n```'}]))""")
+    page.execute_script("addEventListener('pagehide', (event) => event.stopImmediatePropagation(), true)")
+    page.get(page.current_url)
+    until(page, lambda: answers(page))
+    assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_server_that_goes_is_noticed_and_found_again(start_server):
+    browser, own = open_browser(1280), start_server("--drain-timeout", "1")
+    try:
+        browser.get(own.url + "/")
+        until(browser, lambda: find(browser, "dot").get_attribute("data-state") == "ready")
+        own.stop()
+        say(browser, "Hello")
+        until(browser, lambda: "can't be reached" in find(browser, "notice").text)
+        assert "can't be reached" in browser.find_element(By.CLASS_NAME, "problem").text
+    finally:
+        browser.quit()
+
+
+def test_a_busy_server_is_waited_for(start_server):
+    own = start_server("--slots", "1", "--max-waiting", "0")
+    browser, other = open_browser(1280), open_browser(1280)
+    try:
+        for each in (browser, other):
+            each.get(own.url + "/")
+            until(each, lambda: find(each, "dot").get_attribute("data-state") == "ready")
+            each.execute_script("localStorage.setItem('grokd.settings', JSON.stringify({temperature: 2, system: ''}))")
+            each.refresh()
+        deadline, seen = time.monotonic() + 30, False
+        while not seen and time.monotonic() < deadline:
+            if not writing(other):
+                say(other, STORY)
+            if not writing(browser):
+                say(browser, "Hello")
+            seen = any("busy" in node.text for node in browser.find_elements(By.CLASS_NAME, "problem"))
+        assert seen, "no refusal was shown"
+        until(browser, lambda: answers(browser)[-1] and not writing(browser), 60)
+    finally:
+        browser.quit()
+        other.quit()
