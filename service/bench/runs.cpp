@@ -20,7 +20,7 @@ Subject::Subject(const std::string& model_dir, const RunnerOptions& options)
   EngineConfig engine_config;
   engine_config.slots = options.max_sequences;
   engine_config.step_tokens = options.max_batch_tokens;
-  engine_config.tokens = special_tokens(config_);
+  engine_config.special = special_tokens(config_);
   engine_ = std::make_unique<Engine>(load_model(model_dir, config_, options, print_progress()), *tokenizer_,
                                      engine_config);
 }

@@ -82,7 +82,7 @@ int run_generate(const GenerateFlags& flags) {
   EngineConfig engine_config;
   engine_config.slots = 1;
   engine_config.step_tokens = options.max_batch_tokens;
-  engine_config.tokens = special_tokens(config);
+  engine_config.special = special_tokens(config);
   Engine engine(load_model(flags.model, config, options, print_progress()), *tokenizer, engine_config);
   const auto write = [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
