@@ -49,7 +49,7 @@ LIBRARY_OF = [
 ]
 # Of the operating system and the compiler: as free as the standard library.
 SYSTEM = re.compile(
-    r"^(sys/|netinet/|arpa/|linux/|x86intrin\.h|immintrin\.h|cpuid\.h|arm_neon\.h|arm_sve\.h|unistd\.h|fcntl\.h|"
+    r"^(sys/|netinet/|arpa/|linux/|x86intrin\.h|[a-z]*mmintrin\.h|cpuid\.h|arm_neon\.h|arm_sve\.h|unistd\.h|fcntl\.h|"
     r"sched\.h|pthread\.h|signal\.h|poll\.h|cxxabi\.h|dlfcn\.h|execinfo\.h|time\.h|malloc\.h|spawn\.h|stdlib\.h)"
 )
 STANDARD = re.compile(r"^[a-z_0-9]+$")
