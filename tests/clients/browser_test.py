@@ -1,4 +1,5 @@
 """The chat page in a real, headless browser (Debian's chromium), at desk and phone width."""
+import json
 import os
 import pathlib
 import shutil
@@ -65,6 +66,15 @@ def picture(browser, name):
 
 def complaints(browser):
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def load_with(browser, answer):
+    """Opens the page as it is found when this answer was kept."""
+    kept = json.dumps(json.dumps([{"role": "user", "content": "w" * 500}, {"role": "assistant", "content": answer}]))
+    browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument",
+                            {"source": f"localStorage.setItem('grokd.messages', {kept})"})
+    browser.refresh()
+    until(browser, lambda: answers(browser))
 
 
 def set_theme(browser, theme):
@@ -135,11 +145,7 @@ def test_settings_go_into_the_request(page):
 
 def test_model_text_is_never_markup(page):
     evil = '<img src=x onerror="document.title=1"><script>document.title=2</script> [x](javascript:alert(1)) **bold**'
-    page.execute_script("""localStorage.setItem('grokd.messages', JSON.stringify(
-        [{role: 'user', content: 'hi'}, {role: 'assistant', content: arguments[0]}]))""", evil)
-    page.execute_script("addEventListener('pagehide', (event) => event.stopImmediatePropagation(), true)")
-    page.get(page.current_url.split("#")[0])
-    until(page, lambda: answers(page))
+    load_with(page, evil)
     text = page.find_element(By.CSS_SELECTOR, ".turn.assistant .text")
     assert "<img src=x" in text.text and text.find_elements(By.CSS_SELECTOR, "img, script, a") == []
     assert text.find_element(By.TAG_NAME, "strong").text == "bold"
@@ -147,11 +153,7 @@ def test_model_text_is_never_markup(page):
 
 
 def test_nothing_is_wider_than_the_page(page):
-    page.execute_script("""localStorage.setItem('grokd.messages', JSON.stringify([{role: 'user', content: 'w'.repeat(500)},
-        {role: 'assistant', content: 'w'.repeat(500) + '\\n\\n```\\n' + 'w '.repeat(400) + '\\n```'}]))""")
-    page.execute_script("addEventListener('pagehide', (event) => event.stopImmediatePropagation(), true)")
-    page.get(page.current_url)
-    until(page, lambda: answers(page))
+    load_with(page, "w" * 500 + "\n\n```\n" + "w " * 400 + "\n```")
     assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
