@@ -2,6 +2,7 @@
 // The backends that every op test runs on. A new backend is one more line here.
 
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -10,9 +11,15 @@ namespace grokd::test {
 
 using Backends = std::vector<std::unique_ptr<kernels::Backend>>;
 
-/// All but the reference.
+/// All but the reference: the CPU backend for every instruction set this machine has.
 inline Backends fast_backends() {
   Backends backends;
+  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+    try {
+      backends.push_back(kernels::make_cpu_backend({3, isa}));
+    } catch (const std::invalid_argument&) {  // this machine lacks it
+    }
+  }
   return backends;
 }
 

@@ -1,0 +1,217 @@
+// route and experts. The tokens of a step are grouped by expert, so each chosen expert's weights are read
+// once.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/op_scratch.h"
+#include "kernels/cpu/panels.h"
+
+namespace grokd::kernels {
+namespace {
+
+/// The `count` largest of p, falling, ties to the lower index. p is overwritten.
+void take_largest(float* p, int experts, int count, std::int32_t* expert, float* gate) {
+  for (int j = 0; j < count; ++j) {
+    int best = 0;
+    for (int e = 1; e < experts; ++e) {
+      if (p[e] > p[best]) best = e;
+    }
+    expert[j] = best;
+    gate[j] = p[best];
+    p[best] = -1;  // below every probability
+  }
+}
+
+void choose_experts(float* weight, int experts, int count, bool renormalise, std::int32_t* expert,
+                    float* gate) {
+  float total = 0;
+  for (int e = 0; e < experts; ++e) total = total + weight[e];
+  if (std::isnan(total)) {
+    for (int j = 0; j < count; ++j) expert[j] = j, gate[j] = std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  for (int e = 0; e < experts; ++e) weight[e] = weight[e] / total;
+  take_largest(weight, experts, count, expert, gate);
+  if (!renormalise) return;
+  float sum = 0;
+  for (int j = 0; j < count; ++j) sum = sum + gate[j];
+  for (int j = 0; j < count; ++j) gate[j] = gate[j] / sum;
+}
+
+/// Sorts the (token, choice) entries by expert. An entry's place in the sorted order is its line.
+void group_by_expert(const ExpertChoice& choice, int experts, ExpertLists& lists) {
+  const int entries = choice.tokens * choice.per_token;
+  std::fill_n(lists.begin, experts + 1, 0);
+  for (int i = 0; i < entries; ++i) {
+    if (choice.expert[i] >= 0) ++lists.begin[choice.expert[i] + 1];
+  }
+  lists.active_count = 0;
+  for (int e = 0; e < experts; ++e) {
+    if (lists.begin[e + 1] > 0) lists.active[lists.active_count++] = e;
+    lists.begin[e + 1] += lists.begin[e];
+    lists.filled[e] = lists.begin[e];
+  }
+  for (int i = 0; i < entries; ++i) {
+    const int e = choice.expert[i];
+    lists.line[i] = e >= 0 ? lists.filled[e]++ : -1;
+    if (e >= 0) lists.token[lists.line[i]] = i / choice.per_token;
+  }
+}
+
+/// Everything the two passes over the weights share.
+struct ExpertStep {
+  const KernelTable& kernels;
+  const Quantised& x;
+  const ExpertChoice& choice;
+  const ExpertWeights& w;
+  const MatrixView<float>& y;
+  const ExpertLists& lists;
+  ExpertLayout layout;
+  int threads;
+
+  int lines(int e) const { return lists.begin[e + 1] - lists.begin[e]; }
+
+  // First pass: tiles (active expert, panel of gate and up).
+  int gate_up_panels() const { return layout.gate_up().panels(); }
+  int gate_up_tiles() const { return lists.active_count * gate_up_panels(); }
+  const std::byte* gate_up_panel(int tile) const;
+  void gate_up(int tile, const PanelScratch& own) const;
+  void finish_columns(int e, int column, int columns) const;
+
+  // Second pass: tiles are panels of down, of all active experts.
+  int down_tiles() const { return layout.down().panels(); }
+  const std::byte* down_panel(int panel, int active) const;
+  void down(int panel, const DownScratch& own) const;
+  void multiply_down(int panel, int active, float* parts) const;
+};
+
+const std::byte* ExpertStep::gate_up_panel(int tile) const {
+  if (tile >= gate_up_tiles()) return nullptr;
+  const int e = lists.active[tile / gate_up_panels()];
+  return w.data[static_cast<std::size_t>(e)].data() +
+         static_cast<std::size_t>(tile % gate_up_panels()) * layout.gate_up().panel_bytes();
+}
+
+void ExpertStep::gate_up(int tile, const PanelScratch& own) const {
+  const int e = lists.active[tile / gate_up_panels()], column = tile % gate_up_panels() * kPairColumns;
+  const int columns = std::min(kPairColumns, layout.ffn - column);
+  const CodeRows rows{x.codes, x.scales, {layout.width, 1}, lists.token + lists.begin[e], lines(e)};
+  const RowTiles row_tiles(lines(e), kernels.matrix->rows);
+  PrefetchWalk walk = row_tiles.walk(gate_up_panel(tile + threads));
+  for (int t = 0; t < row_tiles.tiles(); ++t) {
+    const int first = row_tiles.first(t), count = row_tiles.count(t);
+    multiply_rows(*kernels.matrix, rows, first, count, layout.gate_up(), gate_up_panel(tile), walk, own.y);
+    for (int i = 0; i < count; ++i) {
+      const float* u = own.y + std::ptrdiff_t{i} * kPanelColumns;
+      float* inner = lists.inner + std::ptrdiff_t{lists.begin[e] + first + i} * layout.ffn;
+      kernels.vector->gelu_product(u, u + kPairColumns, columns, inner + column);
+    }
+  }
+  finish_columns(e, column, columns);
+}
+
+/// Whoever finishes the last columns of a scale group quantises it, for all lines of the expert.
+void ExpertStep::finish_columns(int e, int column, int columns) const {
+  const CodeLayout codes{layout.ffn, layout.groups};
+  const int length = codes.group_cols();
+  for (int g = column / length; g <= (column + columns - 1) / length; ++g) {
+    const int from = std::max(column, g * length), to = std::min(column + columns, (g + 1) * length);
+    if (lists.missing[e * layout.groups + g].fetch_sub(to - from) != to - from) continue;
+    for (int line = lists.begin[e]; line < lists.begin[e + 1]; ++line) {
+      kernels.vector->quantise(lists.inner + std::ptrdiff_t{line} * layout.ffn + std::ptrdiff_t{g} * length,
+                               length,
+                               lists.codes + static_cast<std::size_t>(line) * codes.row_bytes() +
+                                   static_cast<std::size_t>(g) * codes.group_bytes(),
+                               codes.plane(), lists.scales + std::ptrdiff_t{line} * layout.groups + g);
+    }
+  }
+}
+
+const std::byte* ExpertStep::down_panel(int panel, int active) const {
+  if (active == lists.active_count) panel += threads, active = 0;
+  if (panel >= down_tiles()) return nullptr;
+  return w.data[static_cast<std::size_t>(lists.active[active])].data() + layout.gate_up().bytes() +
+         static_cast<std::size_t>(panel) * layout.down().panel_bytes();
+}
+
+/// parts [lines of the expert][groups][64]
+void ExpertStep::multiply_down(int panel, int active, float* parts) const {
+  const int e = lists.active[active];
+  const CodeLayout codes{layout.ffn, layout.groups};
+  const CodeRows rows{lists.codes + static_cast<std::size_t>(lists.begin[e]) * codes.row_bytes(),
+                      lists.scales + std::ptrdiff_t{lists.begin[e]} * layout.groups, codes, nullptr,
+                      lines(e)};
+  const RowTiles row_tiles(lines(e), kernels.matrix->rows);
+  PrefetchWalk walk = row_tiles.walk(down_panel(panel, active + 1));
+  for (int t = 0; t < row_tiles.tiles(); ++t) {
+    multiply_rows(*kernels.matrix, rows, row_tiles.first(t), row_tiles.count(t), layout.down(),
+                  down_panel(panel, active), walk,
+                  parts + std::ptrdiff_t{row_tiles.first(t)} * layout.groups * kPanelColumns);
+  }
+}
+
+/// All experts' parts of 64 columns, then their gated sum in gate order and the tree over the groups.
+void ExpertStep::down(int panel, const DownScratch& own) const {
+  const int line_floats = layout.groups * kPanelColumns;
+  for (int active = 0; active < lists.active_count; ++active) {
+    multiply_down(panel, active, own.parts + std::ptrdiff_t{lists.begin[lists.active[active]]} * line_floats);
+  }
+  const int column = panel * kPanelColumns, columns = std::min(kPanelColumns, layout.width - column);
+  for (int t = 0; t < choice.tokens; ++t) {
+    bool first = true;
+    for (int entry = t * choice.per_token; entry < (t + 1) * choice.per_token; ++entry) {
+      if (lists.line[entry] < 0) continue;
+      kernels.vector->weigh(own.parts + std::ptrdiff_t{lists.line[entry]} * line_floats, choice.gate[entry],
+                            first, line_floats, own.sum);
+      first = false;
+    }
+    if (first) std::fill_n(own.sum, line_floats, 0.0f);
+    kernels.vector->sum_groups(own.sum, layout.groups, kPanelColumns, columns, y.row(t) + column);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
+                       const ExpertChoice& choice) {
+  const auto experts = static_cast<int>(w.cols), width = static_cast<int>(x.cols);
+  const float inverse_cap = cap != 0 ? static_cast<float>(1.0 / static_cast<double>(cap)) : 0;
+  scratch_.reserve_own(bytes_of<RouterScratch>(width, experts));
+  for_rows(choice.tokens, width * experts, [&](int t, int thread) {
+    Carver carver = scratch_.own(thread);
+    const RouterScratch own(carver, width, experts);
+    vector().router(x.row(t), width, w.data, experts, cap, inverse_cap, own.lanes, own.spread, own.weight);
+    const std::ptrdiff_t entry = std::ptrdiff_t{t} * choice.per_token;
+    choose_experts(own.weight, experts, choice.per_token, renormalise, choice.expert + entry,
+                   choice.gate + entry);
+  });
+}
+
+void CpuBackend::experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
+                         MatrixView<float> y) {
+  const ExpertLayout layout{w.width, w.ffn, w.groups};
+  const int entries = choice.tokens * choice.per_token;
+  scratch_.reserve_shared(bytes_of<ExpertLists>(entries, w.experts, layout));
+  scratch_.reserve_own(
+      std::max(bytes_of<PanelScratch>(matrix().rows, w.groups), bytes_of<DownScratch>(entries, w.groups)));
+  Carver carver = scratch_.shared();
+  ExpertLists lists(carver, entries, w.experts, layout);
+  group_by_expert(choice, w.experts, lists);
+  for (int i = 0; i < w.experts * w.groups; ++i)
+    lists.missing[i].store(w.ffn / w.groups, std::memory_order_relaxed);
+
+  const ExpertStep step{kernels_, x, choice, w, y, lists, layout, pool_.threads()};
+  pool_.parallel_for(step.gate_up_tiles(), [&](int tile, int thread) {
+    Carver own = scratch_.own(thread);
+    step.gate_up(tile, PanelScratch(own, matrix().rows, 1));
+  });
+  pool_.parallel_for(choice.tokens > 0 ? step.down_tiles() : 0, [&](int panel, int thread) {
+    Carver own = scratch_.own(thread);
+    step.down(panel, DownScratch(own, entries, w.groups));
+  });
+}
+
+}  // namespace grokd::kernels

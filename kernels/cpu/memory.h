@@ -1,0 +1,14 @@
+#pragma once
+// Memory of the CPU backend.
+
+#include <cstddef>
+
+#include "kernels/buffer.h"
+
+namespace grokd::kernels {
+
+/// Zeroed and 64-byte aligned; large blocks lie on huge pages where the system grants them. Throws
+/// std::bad_alloc.
+Buffer allocate_memory(std::size_t bytes);
+
+}  // namespace grokd::kernels

@@ -1,0 +1,437 @@
+// Loops over floats and 16-bit codes, written once on top of the Floats and Ints of a simd_*.h and compiled
+// once for each instruction set. Everything has internal linkage (see simd_avx512.h).
+
+#include "kernels/cpu/isa.h"
+
+namespace grokd::kernels {
+namespace {
+
+constexpr int kWidth = 16;
+
+// ---- sums in 64 lanes ------------------------------------------------------------------------------------
+
+inline float tree64(const Floats l[4]) { return tree16((l[0] + l[2]) + (l[1] + l[3])); }
+
+inline float lanes64(const float* x, const float* y, int n) {
+  Floats l[4] = {splat(0), splat(0), splat(0), splat(0)};
+  int i = 0;
+  for (; i + 64 <= n; i += 64) {
+    for (int v = 0; v < 4; ++v) l[v] = fma(load(x + i + 16 * v), load(y + i + 16 * v), l[v]);
+  }
+  for (int v = 0; i < n; ++v, i += 16) l[v] = fma(load(x + i, n - i), load(y + i, n - i), l[v]);
+  return tree64(l);
+}
+
+// ---- elementary functions (docs/numerics.md, section 2) --------------------------------------------------
+
+inline Floats exp(Floats x) {
+  const Floats y =
+      larger(splat(-104.0f), smaller(splat(89.0f), x));  // at the bounds: +inf and +0; NaN passes
+  const Floats n = nearest(y * splat(0x1.715476p+0f));
+  Floats r = fma(n, splat(-0x1.63p-1f), y);
+  r = fma(n, splat(0x1.bd0106p-13f), r);
+  Floats q = splat(0x1.6db5bcp-10f);
+  q = fma(q, r, splat(0x1.123c78p-7f));
+  q = fma(q, r, splat(0x1.55545cp-5f));
+  q = fma(q, r, splat(0x1.55548ep-3f));
+  q = fma(q, r, splat(0x1p-1f));
+  return times_power_of_two(splat(1.0f) + fma(r * r, q, r), n);
+}
+
+inline Floats tanh(Floats x) {
+  const Floats z = magnitude(x);
+  const Floats s = x * x;
+  Floats q = splat(-0x1.76ac18p-8f);
+  q = fma(q, s, splat(0x1.5256d6p-6f));
+  q = fma(q, s, splat(-0x1.b84448p-5f));
+  q = fma(q, s, splat(0x1.110768p-3f));
+  q = fma(q, s, splat(-0x1.555534p-2f));
+  const Floats small = fma(x * s, q, x);
+  const Floats large = splat(1.0f) - splat(2.0f) / (exp(z + z) + splat(1.0f));
+  return choose(less(z, splat(0.625f)), small, with_sign_of(large, x));
+}
+
+inline Floats soft_cap(Floats x, float cap, float inverse_cap) {
+  return splat(cap) * tanh(x * splat(inverse_cap));
+}
+
+inline Floats gelu(Floats u) {
+  const Floats cubic = fma(u * u, splat(0x1.6e4e26p-5f), splat(1.0f));
+  return u / (splat(1.0f) + exp((u * splat(-0x1.988454p+0f)) * cubic));
+}
+
+// ---- quantiser (section 3) -------------------------------------------------------------------------------
+
+/// What multiplies the values, and the scale of the codes, for the largest magnitude `bits`.
+struct Grid {
+  float inverse, scale;
+  bool empty;  // all codes are 0
+};
+
+inline Grid grid(std::int32_t bits) {
+  union {
+    std::int32_t i;
+    float f;
+  } a = {bits};
+  if (bits >= 0x7f800000) return {0, __builtin_nanf(""), true};
+  if (bits < 0x0da24260) return {0, 0, true};
+  return {32767.0f / a.f, a.f / 32767.0f, false};
+}
+
+inline Grid grid_of(const float* x, int n) {
+  Ints most = splat_int(0);
+  int i = 0;
+  for (; i + kWidth <= n; i += kWidth) most = larger(most, magnitude_bits(load(x + i)));
+  if (i < n) most = larger(most, magnitude_bits(load(x + i, n - i)));
+  return grid(largest(most));
+}
+
+inline Ints code_of(Floats x, const Grid& g) {
+  return g.empty ? splat_int(0) : to_ints(x * splat(g.inverse));
+}
+
+void quantise(const float* x, int n, std::byte* codes, int plane, float* scale) {
+  const Grid g = grid_of(x, n);
+  *scale = g.scale;
+  for (int i = 0; i < n; i += kWidth) store_codes(codes, plane, i, code_of(load(x + i, n - i), g));
+}
+
+void quantise_plain(const float* x, int n, std::int16_t* codes, float* scale) {
+  const Grid g = grid_of(x, n);
+  *scale = g.scale;
+  for (int i = 0; i < n; i += kWidth) store_16bit(codes + i, code_of(load(x + i, n - i), g));
+}
+
+void read_codes(const std::byte* codes, int plane, int n, std::int16_t* out) {
+  std::int16_t sixteen[kWidth];
+  for (int i = 0; i < n; i += kWidth) {
+    store_16bit(sixteen, load_codes(codes, plane, i));
+    for (int j = 0; j < kWidth && i + j < n; ++j) out[i + j] = sixteen[j];
+  }
+}
+
+void split_codes(const std::byte* codes, int plane, int n, int stride, std::int16_t* planes) {
+  for (int i = 0; i < n; i += kWidth) {
+    const Ints code = only(first_lanes(n - i), load_codes(codes, plane, i));
+    store_16bit(planes + i, high_plane(code));
+    store_16bit(planes + stride + i, low_plane(code));
+  }
+}
+
+// ---- norms -----------------------------------------------------------------------------------------------
+
+void scale(const float* x, float multiplier, int n, float* y) {
+  for (int i = 0; i < n; i += kWidth) store(y + i, load(x + i, n - i) * splat(multiplier), n - i);
+}
+
+void add(const float* y, int n, float* h) {
+  for (int i = 0; i < n; i += kWidth) store(h + i, load(h + i, n - i) + load(y + i, n - i), n - i);
+}
+
+/// 1 / sqrt(mean of squares + eps); NaN if the sum is not finite.
+inline float inverse_rms(const float* x, float eps, int n) {
+  const float sum = lanes64(x, x, n);
+  if (!(sum <= __FLT_MAX__)) return __builtin_nanf("");
+  return 1.0f / __builtin_sqrtf(sum / static_cast<float>(n) + eps);
+}
+
+void norm(const float* x, const float* gain, float eps, int n, float* y) {
+  const Floats r = splat(inverse_rms(x, eps, n));
+  for (int i = 0; i < n; i += kWidth) store(y + i, load(gain + i, n - i) * (load(x + i, n - i) * r), n - i);
+}
+
+void add_norm(const float* y, const float* gain, float eps, int n, float* h) {
+  const Floats r = splat(inverse_rms(y, eps, n));
+  for (int i = 0; i < n; i += kWidth) {
+    const Floats normed = load(gain + i, n - i) * (load(y + i, n - i) * r);
+    store(h + i, load(h + i, n - i) + normed, n - i);
+  }
+}
+
+void rope(const float* x, const float* cosine, const float* sine, int half, float* y) {
+  for (int i = 0; i < half; i += kWidth) {
+    const int n = half - i;
+    const Floats a = load(x + i, n), b = load(x + half + i, n), c = load(cosine + i, n),
+                 s = load(sine + i, n);
+    store(y + i, fma(a, c, negative(b * s)), n);
+    store(y + half + i, fma(b, c, a * s), n);
+  }
+}
+
+// ---- router ----------------------------------------------------------------------------------------------
+
+/// Lane i mod 64 of expert e is lanes[(i mod 64) * experts + e], so that W's own order gives the vectors;
+/// `spread` repeats each x[i] once an expert.
+void router_products(const float* x, int n, const float* w, int experts, float* lanes, float* spread) {
+  for (int i = 0; i < n; ++i) {
+    for (int e = 0; e < experts; ++e) spread[i * experts + e] = x[i];
+  }
+  const int row = 64 * experts, total = n * experts;
+  for (int f = 0; f < row; f += kWidth) {
+    Floats lane = splat(0);
+    for (int i = f; i < total; i += row)
+      lane = fma(load(spread + i, total - i), load(w + i, total - i), lane);
+    store(lanes + f, lane);
+  }
+  for (int s = 32; s > 0; s /= 2) {
+    for (int f = 0; f < s * experts; f += kWidth) {
+      const int left = s * experts - f;
+      store(lanes + f, load(lanes + f, left) + load(lanes + f + s * experts, left), left);
+    }
+  }
+}
+
+void router(const float* x, int n, const float* w, int experts, float cap, float inverse_cap, float* lanes,
+            float* spread, float* weight) {
+  router_products(x, n, w, experts, lanes, spread);
+  Floats most = splat(-__builtin_inff());
+  for (int e = 0; e < experts; e += kWidth) {
+    Floats z = load(lanes + e, experts - e);
+    if (cap != 0) z = soft_cap(z, cap, inverse_cap);
+    store(lanes + e, z, experts - e);
+    most = larger(most, choose(first_lanes(experts - e), z, splat(-__builtin_inff())));
+  }
+  const Floats top = splat(largest(most));
+  for (int e = 0; e < experts; e += kWidth) {
+    store(weight + e, exp(load(lanes + e, experts - e) - top), experts - e);
+  }
+}
+
+// ---- experts and logits ----------------------------------------------------------------------------------
+
+void gelu_product(const float* u, const float* v, int n, float* t) {
+  for (int i = 0; i < n; i += kWidth) store(t + i, gelu(load(u + i, n - i)) * load(v + i, n - i), n - i);
+}
+
+void weigh(const float* y, float gate, bool first, int n, float* z) {
+  for (int i = 0; i < n; i += kWidth) {
+    const Floats product = splat(gate) * load(y + i, n - i);
+    store(z + i, first ? product : load(z + i, n - i) + product, n - i);
+  }
+}
+
+void sum_groups(float* y, int groups, std::ptrdiff_t group_stride, int n, float* out) {
+  for (int i = 0; i < n; i += kWidth) {
+    for (int s = 1; s < groups; s *= 2) {
+      for (int g = 0; g < groups; g += 2 * s) {
+        float* a = y + g * group_stride + i;
+        store(a, load(a, n - i) + load(a + s * group_stride, n - i), n - i);
+      }
+    }
+    store(out + i, load(y + i, n - i), n - i);
+  }
+}
+
+void finish_logits(float* y, int n, float multiplier, float cap, float inverse_cap) {
+  for (int i = 0; i < n; i += kWidth) {
+    const Floats z = load(y + i, n - i) * splat(multiplier);
+    store(y + i, cap != 0 ? soft_cap(z, cap, inverse_cap) : z, n - i);
+  }
+}
+
+// ---- attention -------------------------------------------------------------------------------------------
+
+constexpr int kBlock = 64;  // positions of a page
+constexpr int kBlockVectors = kBlock / kWidth;
+
+inline Ints splat_pair(const std::int16_t* p) {
+  std::int32_t both;
+  __builtin_memcpy(&both, p, sizeof both);
+  return splat_int(both);
+}
+
+/// Products of kQueries queries with kVectors * 16 positions of a page, from position 16 * first_vector.
+template <int kQueries, int kVectors>
+inline void key_products(const AttentionQueries& q, int query, const PageHead& page, int first_vector,
+                         float* scores) {
+  Ints high[kQueries][kVectors], low[kQueries][kVectors];
+  for (int i = 0; i < kQueries; ++i) {
+    for (int v = 0; v < kVectors; ++v) high[i][v] = low[i][v] = splat_int(0);
+  }
+  const std::int16_t* planes = q.planes + static_cast<std::ptrdiff_t>(query) * 2 * q.stride;
+  for (int c = 0; c < q.head_size; c += 2) {
+    Ints key[kVectors];
+    for (int v = 0; v < kVectors; ++v) key[v] = load_pairs(page.keys + c * kBlock + 32 * (first_vector + v));
+    for (int i = 0; i < kQueries; ++i) {
+      const Ints qh = splat_pair(planes + 2 * i * q.stride + c);
+      const Ints ql = splat_pair(planes + (2 * i + 1) * q.stride + c);
+      for (int v = 0; v < kVectors; ++v) {
+        high[i][v] = dot_pairs(high[i][v], key[v], qh);
+        low[i][v] = dot_pairs(low[i][v], key[v], ql);
+      }
+    }
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    for (int v = 0; v < kVectors; ++v) {
+      const int at = 16 * (first_vector + v);
+      const Floats scale = splat(q.scale[query + i]) * load(page.key_scale + at);
+      Floats s = (join_planes(high[i][v], low[i][v]) * scale) * splat(q.multiplier);
+      if (q.cap != 0) s = soft_cap(s, q.cap, q.inverse_cap);
+      store(scores + (query + i) * kBlock + at, s);
+    }
+  }
+}
+
+void scores(const AttentionQueries& q, const PageHead& page, float* out) {
+  int query = 0;
+  for (; query + 2 <= q.count; query += 2) {
+    for (int v = 0; v < kBlockVectors; v += kScoreVectors)
+      key_products<2, kScoreVectors>(q, query, page, v, out);
+  }
+  if (query < q.count) {
+    for (int v = 0; v < kBlockVectors; v += kScoreVectors)
+      key_products<1, kScoreVectors>(q, query, page, v, out);
+  }
+}
+
+inline Mask visible(const AttentionQueries& q, int query, int at) {
+  return without(first_lanes(q.last[query] - at), first_lanes(q.first[query] - at));
+}
+
+void block_max(const AttentionQueries& q, const float* s, float* out) {
+  for (int query = 0; query < q.count; ++query) {
+    Floats most = splat(-__builtin_inff());
+    for (int at = 0; at < kBlock; at += kWidth) {
+      most = larger(most,
+                    choose(visible(q, query, at), load(s + query * kBlock + at), splat(-__builtin_inff())));
+    }
+    out[query] = largest(most);
+  }
+}
+
+/// Weights of the positions of a page for one query, as planes [2][64] of codes.
+struct BlockWeights {
+  alignas(64) std::int16_t planes[2][kBlock];
+  float scale;
+  float den;
+};
+
+inline void block_weights(const AttentionQueries& q, int query, const PageHead& page, const float* s, float m,
+                          BlockWeights& out) {
+  Floats e[kBlockVectors], weight[kBlockVectors];
+  Ints most = splat_int(0);
+  for (int v = 0; v < kBlockVectors; ++v) {
+    const Mask seen = visible(q, query, kWidth * v);
+    const Floats x = load(s + kWidth * v);
+    e[v] = choose(seen, exp(q.cap != 0 ? x : x - splat(m)), splat(0));
+    weight[v] = choose(seen, e[v] * load(page.value_scale + kWidth * v), splat(0));
+    most = larger(most, magnitude_bits(weight[v]));
+  }
+  const Grid g = grid(largest(most));
+  for (int v = 0; v < kBlockVectors; ++v) {
+    const Ints code = code_of(weight[v], g);
+    store_16bit(out.planes[0] + kWidth * v, high_plane(code));
+    store_16bit(out.planes[1] + kWidth * v, low_plane(code));
+  }
+  out.scale = g.scale;
+  out.den = tree64(e);
+}
+
+/// kVectors * 16 channels of kQueries queries: sum of weight * value over the visible positions, into num.
+template <int kQueries, int kVectors>
+inline void value_products(const AttentionQueries& q, int query, const PageHead& page, const BlockWeights* w,
+                           int channel, int first_pair, int end_pair, const float* factor, float* num) {
+  Ints high[kQueries][kVectors], low[kQueries][kVectors];
+  for (int i = 0; i < kQueries; ++i) {
+    for (int v = 0; v < kVectors; ++v) high[i][v] = low[i][v] = splat_int(0);
+  }
+  for (int pair = first_pair; pair < end_pair; ++pair) {
+    Ints value[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      value[v] = load_pairs(page.values + 2 * (pair * q.stride + channel + kWidth * v));
+    }
+    for (int i = 0; i < kQueries; ++i) {
+      const Ints wh = splat_pair(w[i].planes[0] + 2 * pair), wl = splat_pair(w[i].planes[1] + 2 * pair);
+      for (int v = 0; v < kVectors; ++v) {
+        high[i][v] = dot_pairs(high[i][v], value[v], wh);
+        low[i][v] = dot_pairs(low[i][v], value[v], wl);
+      }
+    }
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    for (int v = 0; v < kVectors; ++v) {
+      float* sum = num + (query + i) * q.stride + channel + kWidth * v;
+      Floats block = join_planes(high[i][v], low[i][v]) * splat(w[i].scale);
+      if (factor) block = block * splat(factor[query + i]);
+      store(sum, load(sum) + block);
+    }
+  }
+}
+
+template <int kQueries>
+inline void accumulate_queries(const AttentionQueries& q, int query, const PageHead& page, const float* s,
+                               const float* m, const float* factor, float* num, float* den) {
+  BlockWeights w[kQueries];
+  int first = kBlock, last = 0;
+  for (int i = 0; i < kQueries; ++i) {
+    block_weights(q, query + i, page, s + (query + i) * kBlock, m ? m[query + i] : 0, w[i]);
+    if (q.first[query + i] < first) first = q.first[query + i];
+    if (q.last[query + i] > last) last = q.last[query + i];
+    den[query + i] = den[query + i] + (factor ? w[i].den * factor[query + i] : w[i].den);
+  }
+  const int first_pair = first / 2, end_pair = (last + 1) / 2;
+  int c = 0;
+  for (; c + kWidth * kValueVectors <= q.stride; c += kWidth * kValueVectors) {
+    value_products<kQueries, kValueVectors>(q, query, page, w, c, first_pair, end_pair, factor, num);
+  }
+  for (; c < q.stride; c += kWidth) {
+    value_products<kQueries, 1>(q, query, page, w, c, first_pair, end_pair, factor, num);
+  }
+}
+
+void accumulate(const AttentionQueries& q, const PageHead& page, const float* s, const float* m,
+                const float* factor, float* num, float* den) {
+  const auto sees = [&](int query) { return q.first[query] < q.last[query]; };
+  for (int query = 0; query < q.count;) {
+    if (query + 1 < q.count && sees(query) && sees(query + 1)) {
+      accumulate_queries<2>(q, query, page, s, m, factor, num, den);
+      query += 2;
+    } else {
+      if (sees(query)) accumulate_queries<1>(q, query, page, s, m, factor, num, den);
+      query += 1;
+    }
+  }
+}
+
+void divide(const float* num, float den, int n, float* o) {
+  for (int i = 0; i < n; i += kWidth) store(o + i, load(num + i, n - i) / splat(den), n - i);
+}
+
+float exp_one(float x) { return lane0(exp(splat(x))); }
+
+// ---- sampling --------------------------------------------------------------------------------------------
+
+bool finite_max(const float* x, int n, float* out) {
+  Ints bits = splat_int(0);
+  Floats most = splat(-__builtin_inff());
+  for (int i = 0; i < n; i += kWidth) {
+    const Floats v = load(x + i, n - i);
+    bits = larger(bits, magnitude_bits(v));
+    most = larger(choose(first_lanes(n - i), v, splat(-__builtin_inff())), most);
+  }
+  *out = largest(most);
+  return largest(bits) < 0x7f800000;
+}
+
+std::uint64_t exp_total(const float* x, int n, float largest_x, std::uint64_t* terms) {
+  std::uint64_t total = 0;
+  for (int i = 0; i < n; i += kWidth) {
+    const Floats weight = exp(load(x + i, n - i) - splat(largest_x)) * splat(0x1p40f);
+    total += sum_rounded(weight, first_lanes(n - i));
+    if (terms) store_rounded(terms + i, weight);
+  }
+  return total;
+}
+
+void divide_all(float* x, int n, float divisor) {
+  for (int i = 0; i < n; i += kWidth) store(x + i, load(x + i, n - i) / splat(divisor), n - i);
+}
+
+constexpr VectorKernels kTable = {
+    scale,      add,    norm,         add_norm,   quantise,   quantise_plain, read_codes, split_codes,
+    rope,       router, gelu_product, weigh,      sum_groups, finish_logits,  scores,     block_max,
+    accumulate, divide, exp_one,      finite_max, exp_total,  divide_all,
+};
+
+}  // namespace
+}  // namespace grokd::kernels
