@@ -75,7 +75,8 @@ struct ExpertMatrices {
 }  // namespace
 
 TEST_CASE("bias and penalties give the golden logits") {
-  for (const json& unit : read_units()["edits"]) {
+  const json cases = read_units()["edits"];
+  for (const json& unit : cases) {
     const Settings settings(unit);
     auto x = parse_floats(unit["x_bits"]);
     kernels::reference::add_biases(x, settings.row.biases);

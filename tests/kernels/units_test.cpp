@@ -69,7 +69,8 @@ TEST_CASE("the fused multiply-add rounds once") {
 }
 
 TEST_CASE("the quantiser gives the golden codes and scales") {
-  for (const json& unit : read_golden(kUnits)["quantise"]) {
+  const json cases = read_golden(kUnits)["quantise"];
+  for (const json& unit : cases) {
     const std::vector<float> x = parse_floats(unit["x_bits"]);
     const auto expected = unit["codes"].get<std::vector<std::int16_t>>();
     std::vector<std::int16_t> codes(x.size());
@@ -133,7 +134,8 @@ TEST_CASE("RMSNorm gives the golden bits, and NaN where the sum of squares overf
 
 TEST_CASE("RoPE tables have the golden hashes") {
   const auto backend = kernels::make_reference_backend();
-  for (const json& unit : read_golden(kUnits)["rope_tables"]) {
+  const json cases = read_golden(kUnits)["rope_tables"];
+  for (const json& unit : cases) {
     const double theta = unit["theta"];
     const int size = unit["d"], positions = unit["positions"];
     CHECK(first_difference(kernels::rope_inverse(theta, size), parse_doubles(unit["inv_bits"])) == "");
@@ -220,7 +222,8 @@ TEST_CASE("the router gives the golden logits, experts and gates") {
 }
 
 TEST_CASE("the router breaks ties and keeps vanishing gates as the golden file says") {
-  for (const json& unit : read_golden(kExtra)["router"]) {
+  const json cases = read_golden(kExtra)["router"];
+  for (const json& unit : cases) {
     for (const auto& backend : all_backends()) {
       CAPTURE(backend->name());
       const Routed routed = run_route(*backend, {1}, parse_floats(unit["z_bits"]), 1, unit["k"], 0);
