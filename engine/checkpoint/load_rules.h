@@ -12,9 +12,9 @@ namespace grokd {
 struct LoadRules {
   /// (pattern, replacement): the first pattern found in a parameter's path rewrites it to the checkpoint's
   /// path. Replacements may use \1 ... \9.
-  std::vector<std::pair<std::string, std::string>> rename;
+  std::vector<std::pair<std::string, std::string>> rename = {};
   /// A parameter whose path contains any of these patterns is left out.
-  std::vector<std::string> exclude;
+  std::vector<std::string> exclude = {};
 };
 
 /// The checkpoint's path of a parameter, or nothing when it is excluded. Throws ConfigError for a bad

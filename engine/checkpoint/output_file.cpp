@@ -25,6 +25,7 @@ void OutputFile::fail() const {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
+  written_ += bytes.size();
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) fail();

@@ -2,6 +2,7 @@
 // A file being written.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -16,12 +17,14 @@ class OutputFile {
   ~OutputFile();
 
   void write(std::span<const std::byte> bytes);
+  std::uint64_t written() const { return written_; }
   void close();
 
  private:
   [[noreturn]] void fail() const;
   std::string path_;
   int fd_ = -1;
+  std::uint64_t written_ = 0;
 };
 
 }  // namespace grokd

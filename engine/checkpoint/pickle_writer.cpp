@@ -130,10 +130,11 @@ void PickleWriter::tuple(std::size_t size) {
   memoize();
 }
 
-void PickleWriter::finish() {
+std::uint64_t PickleWriter::finish() {
   op(".");
   end_frame();
   file_.close();
+  return file_.written();
 }
 
 }  // namespace grokd

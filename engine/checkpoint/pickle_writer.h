@@ -35,7 +35,8 @@ class PickleWriter {
   void bytes(std::uint64_t size, const FillBytes& fill);
   /// A memoised tuple of the last one to three values, or since the last MARK.
   void tuple(std::size_t size);
-  void finish();
+  /// Ends the pickle; returns the size of the file.
+  std::uint64_t finish();
 
  private:
   bool recall(const std::string& key);

@@ -95,15 +95,15 @@ ArraySource array_source(const TensorView& view) {
           }};
 }
 
-void write_xai_tensor(const std::string& path, const ArraySource& weight,
-                      const std::optional<ArraySource>& scales) {
+std::uint64_t write_xai_tensor(const std::string& path, const ArraySource& weight,
+                               const std::optional<ArraySource>& scales) {
   PickleWriter out(path);
   if (scales) {
     write_quantized(out, weight, *scales);
   } else {
     write_array(out, weight);
   }
-  out.finish();
+  return out.finish();
 }
 
 }  // namespace grokd

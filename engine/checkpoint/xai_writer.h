@@ -18,11 +18,12 @@ struct ArraySource {
 /// The contents of a view.
 ArraySource array_source(const TensorView& view);
 
-/// A plain f32 array, or an i8 array with bf16 scales. Throws ConfigError when the file cannot be written.
-void write_xai_tensor(const std::string& path, const ArraySource& weight,
-                      const std::optional<ArraySource>& scales);
+/// A plain f32 array, or an i8 array with bf16 scales. Returns the size of the file. Throws ConfigError when
+/// it cannot be written.
+std::uint64_t write_xai_tensor(const std::string& path, const ArraySource& weight,
+                               const std::optional<ArraySource>& scales);
 
-/// Size of the file that write_xai_tensor makes is a little more than this: the arrays alone.
+/// Bytes of the contents.
 std::uint64_t array_bytes(const ArraySource& array);
 
 }  // namespace grokd

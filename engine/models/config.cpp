@@ -213,7 +213,7 @@ ModelConfig from_preset(const Preset& preset) {
   c.ffn_size = preset.ffn;
   c.sequence_len = preset.context;
   c.embedding_multiplier = std::sqrt(preset.emb);
-  c.attn_output_multiplier = 1 / std::sqrt(preset.key);
+  c.attn_output_multiplier = std::sqrt(1.0 / preset.key);
   c.output_multiplier = 0.5773502691896257;
   c.attn_logit_cap = 30;
   return c;

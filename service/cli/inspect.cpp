@@ -91,7 +91,7 @@ void print_text(const ModelConfig& config, const Checkpoint& checkpoint) {
   }
   std::printf("\n");
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    std::printf("%-56s %-24s %-20s %14zu bytes\n", tensor.path.c_str(), array_text(tensor.weight).c_str(),
+    std::printf("%-60s %-24s %-20s %14zu bytes\n", tensor.path.c_str(), array_text(tensor.weight).c_str(),
                 tensor.scales.present() ? array_text(tensor.scales).c_str() : "",
                 tensor.weight.bytes() + tensor.scales.bytes());
   }
