@@ -1,0 +1,54 @@
+#pragma once
+// The vocabulary as a trie over bytes, laid out in preorder: a subtree is a stretch of nodes, and its tokens
+// a stretch of ids. Built once a tokenizer, immutable.
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer.h"
+
+namespace grokd::grammar {
+
+class TokenTrie {
+ public:
+  struct Node {
+    std::uint8_t byte = 0;  // the edge from the parent
+    std::uint16_t depth = 0;
+    int end = 0;          // one past the last node of the subtree
+    int first_token = 0;  // in `tokens`; the node's own tokens, then those below it
+    // About the texts from the parent down through this node, valid if `is_text`: the parent ends a character
+    // and all that follows is UTF-8 (the last character may be cut off).
+    bool is_text = false;
+    bool has_non_ascii = false;
+    std::uint16_t characters = 0;             // of the longest
+    std::array<std::uint64_t, 2> ascii = {};  // bit c: ASCII character c occurs
+  };
+
+  /// Tokens without bytes, control ids and `excluded` are left out. Ids from `vocab_size` on are, too. The
+  /// tokenizer must live as long.
+  TokenTrie(const Tokenizer& tokenizer, int vocab_size, std::span<const TokenId> excluded);
+
+  const std::vector<Node>& nodes() const { return nodes_; }  // node 0 is the root
+  std::span<const TokenId> own_tokens(int node) const;
+  std::span<const TokenId> subtree_tokens(int node) const;
+  /// Of one token; empty if it is left out.
+  std::string_view bytes(TokenId id) const { return bytes_[id]; }
+  /// The bytes that are tokens by themselves: any text over them can be spelled.
+  const std::bitset<256>& single_bytes() const { return single_bytes_; }
+
+ private:
+  int first_token(int node) const;
+  void add(std::string_view bytes, TokenId id, std::vector<int>& path);
+  void describe_texts();
+
+  std::vector<Node> nodes_;
+  std::vector<TokenId> tokens_;          // in the order of the nodes
+  std::vector<std::string_view> bytes_;  // by id
+  std::bitset<256> single_bytes_;
+};
+
+}  // namespace grokd::grammar
