@@ -70,25 +70,25 @@ stage_asan() { build asan test_api test_engine test_service && run_ctest asan as
 stage_tsan() { build tsan test_engine test_service && run_ctest tsan tsan -R '^(engine|service): '; }
 
 stage_fuzz() {
-  local targets target name seconds corpus good=0 bad=0
+  local names name seconds found good=0 bad=0
   if ! install_missing "${fuzz_packages[@]}"; then
     skip "fuzzing: clang can't be installed here"
     return
   fi
-  build fuzz fuzzers || return
-  mapfile -t targets < <(find build/fuzz/tests/fuzz -maxdepth 1 -type f -executable -name 'fuzz_*' | sort)
-  seconds=$((${FUZZ_SECONDS:-60} / (${#targets[@]} + 1) + 1))
-  for target in "${targets[@]}"; do
-    name=$(basename "$target")
+  mapfile -t names < <(find tests/fuzz -name '*_fuzz.cpp' -printf '%f\n' | sed 's/_fuzz\.cpp$//' | sort)
+  build fuzz "${names[@]/#/fuzz_}" || return
+  seconds=$((${FUZZ_SECONDS:-60} / ${#names[@]} + 1))
+  for name in "${names[@]}"; do
     say "fuzzing $name for $seconds s"
-    corpus=$(mktemp -d)
-    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
-      -artifact_prefix="build/fuzz/" "$corpus" "tests/fuzz/corpus/${name#fuzz_}" </dev/null; then
+    found=$(mktemp -d)  # new inputs go here, not into the corpus
+    mkdir -p "tests/fuzz/corpus/$name"
+    if build/fuzz/tests/fuzz/fuzz_"$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+      -artifact_prefix=build/fuzz/ "$found" "tests/fuzz/corpus/$name" </dev/null; then
       good=$((good + 1))
     else
       bad=$((bad + 1))
     fi
-    rm -rf "$corpus"
+    rm -rf "$found"
   done
   count fuzz "$good" "$bad"
 }
