@@ -96,7 +96,12 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     if (value <= INT64_MAX) return put(JsonValue(static_cast<std::int64_t>(value)));
     return put(JsonValue(static_cast<double>(value)));
   }
-  bool number_float(number_float_t value, const string_t&) override { return put(JsonValue(value)); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    // An integer just below -2^63 is rounded to -2^63, which would pass for a 64-bit integer.
+    const bool whole = text.find_first_of(".eE") == string_t::npos;
+    if (whole && value == -0x1p63) value = std::nextafter(value, -HUGE_VAL);
+    return put(JsonValue(value));
+  }
   bool string(string_t& value) override {
     return put(JsonValue(std::make_unique<std::string>(std::move(value))));
   }
