@@ -149,6 +149,7 @@ bool Engine::Impl::turn() {
   take_in(now);
   scheduler_.end_early(now);
   scheduler_.admit(now);
+  publish();
   const Step& step = scheduler_.plan();
   if (step.batch.tokens() > 0) run(step, now);
   scheduler_.deliver();

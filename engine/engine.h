@@ -25,7 +25,7 @@ struct EngineConfig {
   int step_tokens = 256;            // most tokens in one step (prefill chunk + decodes)
   int max_waiting = 256;            // requests waiting for a slot
   int max_waiting_tokens = 262144;  // their prompt tokens
-  SpecialTokens special;
+  SpecialTokens special = {};
 };
 
 enum class Rejection { queue_full, draining, failed };

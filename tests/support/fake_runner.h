@@ -8,7 +8,7 @@
 
 #include "engine/model_runner.h"
 
-namespace grokd::testing {
+namespace grokd::test {
 
 /// All tokens of the sequence, read back from its pages -> the next token. Draws from what the mask allows: a
 /// token it forbids is replaced by the next higher one that it does not.
@@ -148,4 +148,4 @@ class FakeRunner final : public ModelRunner {
   std::vector<TokenId> cache_;  // token at each position of each page
 };
 
-}  // namespace grokd::testing
+}  // namespace grokd::test

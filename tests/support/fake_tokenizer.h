@@ -7,7 +7,7 @@
 #include "engine/detokenizer.h"
 #include "engine/tokenizer.h"
 
-namespace grokd::testing {
+namespace grokd::test {
 
 class FakeTokenizer final : public Tokenizer {
  public:
@@ -80,4 +80,4 @@ class FakeTokenizer final : public Tokenizer {
   std::vector<std::string> pieces_, bytes_;
 };
 
-}  // namespace grokd::testing
+}  // namespace grokd::test

@@ -1,0 +1,541 @@
+#include "engine/engine.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include "tests/support/engine_harness.h"
+
+namespace grokd {
+namespace {
+
+using test::Answer;
+using test::answer_with;
+using test::EngineHarness;
+using test::FakeRunner;
+using test::FakeTokenizer;
+using test::Gate;
+using test::request_for;
+using Ids = std::vector<TokenId>;
+
+Ids bytes(std::string_view text) { return FakeTokenizer::bytes_of(text); }
+
+constexpr TokenId kFirst = FakeTokenizer::kFirstPiece;
+
+// ---- how an answer ends ----
+
+TEST_CASE("end-of-sequence ends an answer: it is counted but gives no text and no token entry") {
+  EngineHarness harness({.script = answer_with(bytes("hi"))});
+  auto answer = harness.run(request_for("x", 10));
+  CHECK(answer.text() == "hi");
+  CHECK(answer.token_bytes() == "hi");
+  CHECK(answer.ids() == Ids{FakeTokenizer::byte('h'), FakeTokenizer::byte('i'), 2});
+  CHECK(answer.last().finish == FinishReason::stop);
+  CHECK(answer.last().completion_tokens == 3);
+  CHECK(answer.last().prompt_tokens == 1);
+  CHECK(answer.last().stop_token == -1);
+}
+
+TEST_CASE("special tokens are listed with empty text when they are not skipped") {
+  EngineHarness harness({.script = answer_with(bytes("h"))});
+  auto request = request_for("x", 10);
+  request.skip_special_tokens = false;
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text() == "h");
+  REQUIRE(answer.tokens().size() == 2);
+  CHECK(answer.tokens()[1].id == 2);
+  CHECK(answer.tokens()[1].bytes.empty());
+}
+
+TEST_CASE("an answer ends at max_tokens") {
+  EngineHarness harness({.script = answer_with(bytes("hello"))});
+  auto answer = harness.run(request_for("x", 3));
+  CHECK(answer.text() == "hel");
+  CHECK(answer.last().finish == FinishReason::length);
+  CHECK_FALSE(answer.last().timed_out);
+  CHECK(answer.last().completion_tokens == 3);
+}
+
+TEST_CASE("max_tokens 0 ends at once without a step") {
+  EngineHarness harness({.script = answer_with(bytes("hello"))});
+  auto answer = harness.run(request_for("abc", 0));
+  CHECK(answer.text().empty());
+  CHECK(answer.last().finish == FinishReason::length);
+  CHECK(answer.last().completion_tokens == 0);
+  CHECK(harness.wait_until_idle().steps == 0);
+}
+
+TEST_CASE("a stop string ends an answer and is named") {
+  EngineHarness harness(
+      {.script = answer_with({kFirst, kFirst + 1, kFirst + 2}), .pieces = {"one", " tw", "o three"}});
+  auto request = request_for("x", 10);
+  request.stop = {"three", "two"};
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text() == "one ");
+  CHECK(answer.last().finish == FinishReason::stop);
+  CHECK(answer.last().stop_string == "two");
+  CHECK(answer.last().completion_tokens == 3);
+  CHECK(answer.ids() == Ids{kFirst, kFirst + 1, kFirst + 2});
+}
+
+TEST_CASE("a stop id ends an answer without its text and is named") {
+  EngineHarness harness({.script = answer_with(bytes("ab!c"))});
+  auto request = request_for("x", 10);
+  request.stop_token_ids = {FakeTokenizer::byte('!')};
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text() == "ab");
+  CHECK(answer.last().finish == FinishReason::stop);
+  CHECK(answer.last().stop_token == FakeTokenizer::byte('!'));
+  CHECK(answer.last().completion_tokens == 3);
+}
+
+TEST_CASE("with ignore_eos end-of-sequence may be drawn and ends nothing") {
+  EngineHarness harness({.script = answer_with({FakeTokenizer::byte('a'), 2, FakeTokenizer::byte('b')})});
+  auto request = request_for("x", 3);
+  request.ignore_eos = true;
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text() == "ab");
+  CHECK(answer.ids() == Ids{FakeTokenizer::byte('a'), 2, FakeTokenizer::byte('b')});
+  CHECK(answer.last().finish == FinishReason::length);
+}
+
+TEST_CASE(
+    "until min_tokens neither end-of-sequence nor a stop id can be drawn, and stop strings are ignored") {
+  const TokenId dot = FakeTokenizer::byte('.');
+  EngineHarness harness({.script = answer_with({2, dot, FakeTokenizer::byte('a'), dot, 2})});
+  auto request = request_for("x", 10);
+  request.min_tokens = 3;
+  request.stop_token_ids = {dot};
+  request.stop = {"/"};
+  auto answer = harness.run(std::move(request));
+  // The fake draws the next higher token in place of one it may not: 3 is never drawn either, 4 is byte 0;
+  // "/" is after ".".
+  CHECK(answer.ids() == Ids{4, FakeTokenizer::byte('/'), FakeTokenizer::byte('a'), dot});
+  CHECK(answer.last().stop_token == dot);
+}
+
+TEST_CASE("padding, begin and unknown are never drawn, nor ids without a piece") {
+  EngineHarness harness({.script = answer_with({0, 1, 3, 259}),
+                         .limit = [](RunnerLimits& limits) { limits.vocab_size = 300; }});
+  auto request = request_for("x", 4);
+  request.min_tokens = 4;
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.ids() == Ids{4, 4, 4, 259});
+  EngineHarness beyond(
+      {.script = answer_with({280}), .limit = [](RunnerLimits& limits) { limits.vocab_size = 300; }});
+  CHECK(beyond.run(request_for("x", 1)).ids() == Ids{2});
+}
+
+TEST_CASE("a deadline ends a running answer with what it has") {
+  Gate gate;
+  EngineHarness harness({.script = answer_with(Ids(100, FakeTokenizer::byte('a'))),
+                         .before_step = [&](const Batch&) { gate.pass(); }});
+  auto request = request_for("x", 100);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(500);
+  request.deadline = deadline;
+  Answer answer;
+  const auto handle = harness.submit(std::move(request), answer);
+  gate.let_steps(2);
+  gate.wait_for_step(3);
+  std::this_thread::sleep_until(deadline);
+  gate.open();
+  CHECK(answer.text() == "aaa");
+  CHECK(answer.last().finish == FinishReason::length);
+  CHECK(answer.last().timed_out);
+}
+
+TEST_CASE("a deadline that passed in the queue ends the request without text") {
+  EngineHarness harness({.script = answer_with(bytes("a"))});
+  auto request = request_for("x", 10);
+  request.deadline = Clock::now() - std::chrono::seconds(1);
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text().empty());
+  CHECK(answer.last().timed_out);
+  CHECK(answer.last().finish == FinishReason::length);
+  CHECK(harness.wait_until_idle().steps == 0);
+}
+
+TEST_CASE("characters of several tokens come whole, broken ones as one replacement at the end") {
+  EngineHarness harness({.script = answer_with(bytes("😀!"))});
+  CHECK(harness.run(request_for("x", 10)).wait()[0].text == "😀");
+  CHECK(harness.run(request_for("x", 10)).text() == "😀!");
+  CHECK(harness.run(request_for("x", 2)).text() == "\uFFFD");
+}
+
+// ---- log-probabilities ----
+
+TEST_CASE("tokens carry their log-probability and the best others") {
+  EngineHarness harness({.script = answer_with(bytes("hi"))});
+  auto request = request_for("x", 2);
+  request.sampling.top_logprobs = 2;
+  const auto tokens = harness.run(std::move(request)).tokens();
+  REQUIRE(tokens.size() == 2);
+  CHECK(tokens[0].logprob == FakeRunner::logprob(FakeTokenizer::byte('h')));
+  REQUIRE(tokens[1].top.size() == 2);
+  CHECK(tokens[1].top[1].id == 1);
+  CHECK(tokens[1].top[1].logprob == FakeRunner::logprob(1));
+}
+
+TEST_CASE("a scored prompt gives one score a token and needs no answer") {
+  EngineHarness harness({.script = answer_with(bytes("z"))});
+  for (const int max_tokens : {0, 1}) {
+    auto request = request_for("hello", max_tokens);
+    request.score_prompt = true;
+    request.sampling.top_logprobs = 1;
+    auto answer = harness.run(std::move(request));
+    const auto& scores = answer.wait()[0].prompt_scores;
+    REQUIRE(scores.size() == 5);
+    CHECK(scores[0].bytes == "h");
+    CHECK(scores[0].top.empty());
+    CHECK(scores[4].bytes == "o");
+    CHECK(scores[4].logprob == FakeRunner::logprob(FakeTokenizer::byte('o')));
+    CHECK(scores[4].top.size() == 1);
+    CHECK(answer.last().completion_tokens == max_tokens);
+  }
+}
+
+TEST_CASE("a long scored prompt stays within the rows of logits of a step") {
+  EngineHarness harness(
+      {.script = answer_with(bytes("z")), .limit = [](RunnerLimits& limits) { limits.max_logit_rows = 16; }});
+  auto request = request_for(std::string(333, 'q'), 1);
+  request.score_prompt = true;
+  CHECK(harness.run(std::move(request)).wait()[0].prompt_scores.size() == 333);
+}
+
+// ---- faults ----
+
+TEST_CASE("a row of NaN ends that request alone") {
+  const TokenId bad = FakeTokenizer::byte('!');
+  const auto script = [bad](std::span<const TokenId> history, const kernels::SamplingRow& row) {
+    if (history[0] == bad && row.draw == 2) return test::kNotFinite;
+    return row.draw < 5 ? FakeTokenizer::byte('a') : TokenId{2};
+  };
+  EngineHarness harness({.script = script});
+  Answer good, poisoned;
+  const auto first = harness.submit(request_for("x", 10), good);
+  const auto second = harness.submit(request_for("!", 10), poisoned);
+  CHECK(good.text() == "aaaaa");
+  CHECK(poisoned.text() == "aa");
+  CHECK(poisoned.last().finish == FinishReason::error);
+  CHECK(poisoned.last().repeatable_error);
+  CHECK_FALSE(poisoned.last().error.empty());
+  CHECK_FALSE(harness.engine.stats().failed);
+  CHECK(harness.run(request_for("x", 10)).text() == "aaaaa");
+}
+
+TEST_CASE("a runner that throws fails all requests and the engine takes no more") {
+  Gate gate;
+  int steps = 0;
+  EngineHarness harness({.script = answer_with(Ids(100, FakeTokenizer::byte('a'))),
+                         .config = {.slots = 1},
+                         .before_step = [&](const Batch&) {
+                           gate.pass();
+                           if (++steps == 3) throw std::runtime_error("the device is gone");
+                         }});
+  Answer running, waiting;
+  const auto first = harness.submit(request_for("x", 50), running);
+  gate.wait_for_step(1);
+  const auto second = harness.submit(request_for("y", 50), waiting);
+  gate.open();
+  for (auto* answer : {&running, &waiting}) {
+    CHECK(answer->last().finish == FinishReason::error);
+    CHECK(answer->last().error == "the device is gone");
+    CHECK_FALSE(answer->last().repeatable_error);
+  }
+  CHECK(running.text() == "aa");
+  CHECK(harness.wait_until_idle().failed);
+  const auto refused = harness.engine.submit(request_for("z", 1), [](RequestOutput&&) {});
+  REQUIRE(std::holds_alternative<Refused>(refused));
+  CHECK(std::get<Refused>(refused).reason == Rejection::failed);
+}
+
+TEST_CASE("a request that cannot run ends with an error and harms nobody") {
+  EngineHarness harness(
+      {.script = answer_with(bytes("ok")), .limit = [](RunnerLimits& limits) { limits.kv_pages = 4; }});
+  auto unknown = request_for("x", 1);
+  unknown.prompt = {99999};
+  auto negative = request_for("x", 1);
+  negative.prompt = {5, -1};
+  Request requests[] = {request_for("", 4), request_for("x", 1024), request_for("x", 400), std::move(unknown),
+                        std::move(negative)};
+  for (auto& request : requests) {
+    auto answer = harness.run(std::move(request));
+    CHECK(answer.last().finish == FinishReason::error);
+    CHECK_FALSE(answer.last().error.empty());
+  }
+  CHECK(harness.run(request_for("x", 10)).text() == "ok");
+}
+
+TEST_CASE("an engine that is destroyed ends what is left as cancelled") {
+  Answer running, waiting;
+  std::vector<RequestHandle> handles;
+  {
+    EngineHarness harness(
+        {.script = answer_with(Ids(900, FakeTokenizer::byte('a'))),
+         .config = {.slots = 1},
+         .before_step = [](const Batch&) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }});
+    handles.push_back(harness.submit(request_for("x", 900), running));
+    handles.push_back(harness.submit(request_for("y", 50), waiting));
+    running.wait_for_pieces(1);
+  }
+  CHECK(running.last().finish == FinishReason::cancelled);
+  CHECK(waiting.last().finish == FinishReason::cancelled);
+}
+
+// ---- cancelling ----
+
+TEST_CASE("a request cancelled while it decodes frees its slot and pages at the next step") {
+  Gate gate;
+  EngineHarness harness({.script = answer_with(Ids(900, FakeTokenizer::byte('a'))),
+                         .config = {.slots = 1},
+                         .before_step = [&](const Batch&) { gate.pass(); }});
+  Answer first, second;
+  auto handle = harness.submit(request_for("x", 900), first);
+  gate.let_steps(4);
+  gate.wait_for_step(5);
+  CHECK(harness.engine.stats().kv_pages_used == 15);
+  const auto next = harness.submit(request_for("y", 1), second);
+  handle.cancel();
+  gate.let_steps(1);      // the step that was under way
+  gate.wait_for_step(6);  // the next one already runs the second request
+  CHECK(first.last().finish == FinishReason::cancelled);
+  CHECK(first.last().completion_tokens == 5);
+  CHECK(harness.engine.stats().kv_pages_used == 1);
+  gate.open();
+  CHECK(second.text() == "a");
+  CHECK(harness.wait_until_idle().kv_pages_used == 0);
+}
+
+TEST_CASE("a request cancelled in prefill feeds no further chunk") {
+  Gate gate;
+  EngineHarness harness({.script = answer_with(bytes("a")),
+                         .config = {.slots = 1, .step_tokens = 32},
+                         .before_step = [&](const Batch&) { gate.pass(); }});
+  Answer answer;
+  auto handle = harness.submit(request_for(std::string(500, 'x'), 10), answer);
+  gate.wait_for_step(1);
+  gate.let_steps(1);
+  gate.wait_for_step(2);
+  handle = RequestHandle();
+  gate.open();
+  CHECK(answer.last().finish == FinishReason::cancelled);
+  const auto stats = harness.wait_until_idle();
+  CHECK(stats.steps == 2);
+  CHECK(stats.prompt_tokens == 64);
+}
+
+TEST_CASE("a request cancelled in the queue never runs") {
+  Gate gate;
+  EngineHarness harness({.script = answer_with(bytes("abc")),
+                         .config = {.slots = 1},
+                         .before_step = [&](const Batch&) { gate.pass(); }});
+  Answer running, waiting;
+  const auto first = harness.submit(request_for("x", 10), running);
+  gate.wait_for_step(1);
+  { const auto second = harness.submit(request_for("y", 10), waiting); }
+  gate.let_steps(1);
+  CHECK(waiting.last().finish == FinishReason::cancelled);
+  gate.open();
+  CHECK(running.text() == "abc");
+  CHECK(harness.wait_until_idle().prompt_tokens == 1);
+}
+
+// ---- limits of the queue ----
+
+TEST_CASE("of 40 requests at once 4 run, 8 wait and 28 are refused with a time to come back") {
+  Gate gate;
+  EngineHarness harness({.script = answer_with(bytes("a")),
+                         .config = {.slots = 4, .max_waiting = 8},
+                         .before_step = [&](const Batch&) { gate.pass(); }});
+  std::vector<Answer> answers(40);
+  std::vector<RequestHandle> handles;
+  int refused = 0;
+  for (auto& answer : answers) {
+    auto result = harness.engine.submit(request_for("x", 10), answer.sink());
+    if (auto* handle = std::get_if<RequestHandle>(&result)) {
+      handles.push_back(std::move(*handle));
+    } else {
+      CHECK(std::get<Refused>(result).reason == Rejection::queue_full);
+      CHECK(std::get<Refused>(result).retry_after_seconds >= 1);
+      ++refused;
+    }
+  }
+  CHECK(refused == 28);
+  gate.open();
+  for (std::size_t i = 0; i < 12; ++i) CHECK(answers[i].text() == "a");
+}
+
+TEST_CASE("waiting prompts are limited by their tokens, but one always may wait") {
+  Gate gate;
+  EngineHarness harness({.script = answer_with(bytes("a")),
+                         .config = {.slots = 1, .max_waiting = 100, .max_waiting_tokens = 250},
+                         .before_step = [&](const Batch&) { gate.pass(); }});
+  std::vector<Answer> answers(5);
+  std::vector<RequestHandle> handles;
+  handles.push_back(harness.submit(request_for("x", 2), answers[0]));
+  gate.wait_for_step(1);
+  gate.let_steps(1);  // so that the first one is known to run
+  gate.wait_for_step(2);
+  handles.push_back(harness.submit(request_for(std::string(300, 'x'), 1), answers[1]));
+  auto result = harness.engine.submit(request_for("y", 1), answers[2].sink());
+  CHECK(std::holds_alternative<Refused>(result));
+  CHECK(harness.engine.stats().waiting_tokens == 300);
+  gate.open();
+  CHECK(answers[1].text() == "a");
+}
+
+TEST_CASE("a draining engine finishes what it has and takes no more") {
+  Gate gate;
+  EngineHarness harness(
+      {.script = answer_with(bytes("abc")), .before_step = [&](const Batch&) { gate.pass(); }});
+  Answer answer;
+  const auto handle = harness.submit(request_for("x", 10), answer);
+  harness.engine.drain();
+  const auto refused = harness.engine.submit(request_for("y", 1), [](RequestOutput&&) {});
+  REQUIRE(std::holds_alternative<Refused>(refused));
+  CHECK(std::get<Refused>(refused).reason == Rejection::draining);
+  gate.open();
+  CHECK(answer.text() == "abc");
+}
+
+// ---- state seen from outside ----
+
+TEST_CASE("the heartbeat grows stale only while work is pending") {
+  Gate gate;
+  EngineHarness harness(
+      {.script = answer_with(bytes("a")), .before_step = [&](const Batch&) { gate.pass(); }});
+  CHECK(harness.engine.stats().seconds_since_progress == 0);
+  Answer answer;
+  const auto handle = harness.submit(request_for("x", 5), answer);
+  gate.wait_for_step(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(harness.engine.stats().seconds_since_progress >= 0.03);
+  gate.open();
+  answer.wait();
+  harness.wait_until_idle();
+  while (harness.engine.stats().seconds_since_progress > 0) std::this_thread::yield();
+  CHECK(harness.engine.stats().seconds_since_progress == 0);
+}
+
+TEST_CASE("an idle engine uses no processor time") {
+  EngineHarness harness({.script = answer_with(bytes("a"))});
+  harness.run(request_for("x", 5));
+  harness.wait_until_idle();
+  const auto used = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  };
+  const double before = used();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(used() - before < 0.05);
+}
+
+TEST_CASE("counters and records add up to the tokens fed and drawn") {
+  int tokens = 0, prefill = 0;
+  EngineHarness harness({.script = answer_with(bytes("hello")),
+                         .config = {.step_tokens = 32},
+                         .observer = [&](const StepRecord& record) {
+                           tokens += record.tokens;
+                           prefill += record.prefill_tokens;
+                         }});
+  auto answer = harness.run(request_for(std::string(100, 'p'), 10));
+  const auto stats = harness.wait_until_idle();
+  CHECK(stats.prompt_tokens == 100);
+  CHECK(stats.generated_tokens == 6);
+  CHECK(stats.steps == 9);
+  CHECK(prefill == 100);
+  CHECK(tokens == 105);
+  const auto times = answer.last().times;
+  CHECK(times.submitted <= times.admitted);
+  CHECK(times.admitted <= times.first_token);
+  CHECK(times.first_token <= times.finished);
+}
+
+// ---- penalties and constraints ----
+
+TEST_CASE("penalty counts hold prompt and answer, each token once") {
+  std::vector<std::vector<kernels::TokenCount>> seen;
+  const auto script = [&](std::span<const TokenId>, const kernels::SamplingRow& row) {
+    seen.emplace_back(row.counts.begin(), row.counts.end());
+    return row.draw == 0 ? FakeTokenizer::byte('b') : FakeTokenizer::byte('z');
+  };
+  EngineHarness harness({.script = script});
+  auto request = request_for("abb", 3);
+  request.sampling.frequency_penalty = 0.5;
+  harness.run(std::move(request));
+  harness.run(request_for("abb", 1));
+  const TokenId a = FakeTokenizer::byte('a'), b = FakeTokenizer::byte('b'), z = FakeTokenizer::byte('z');
+  const auto flat = [](const std::vector<kernels::TokenCount>& counts) {
+    Ids all;
+    for (const auto& count : counts) all.insert(all.end(), {count.id, count.in_prompt, count.in_answer});
+    return all;
+  };
+  REQUIRE(seen.size() == 4);
+  CHECK(flat(seen[0]) == Ids{a, 1, 0, b, 2, 0});
+  CHECK(flat(seen[1]) == Ids{a, 1, 0, b, 2, 1});
+  CHECK(flat(seen[2]) == Ids{a, 1, 0, b, 2, 1, z, 0, 1});
+  CHECK(seen[3].empty());
+}
+
+/// Allows the bytes of a word one after the other, then the end.
+class OneWord final : public TokenConstraint {
+ public:
+  explicit OneWord(std::string word) : word_(std::move(word)) {}
+  const std::uint64_t* allowed() override {
+    std::fill(std::begin(mask_), std::end(mask_), 0);
+    const TokenId id = at_ < word_.size() ? FakeTokenizer::byte(static_cast<unsigned char>(word_[at_])) : 2;
+    mask_[id / 64] |= std::uint64_t{1} << (id % 64);
+    return mask_;
+  }
+  void accept(TokenId) override { ++at_; }
+
+ private:
+  std::string word_;
+  std::size_t at_ = 0;
+  std::uint64_t mask_[5] = {};
+};
+
+TEST_CASE("a constraint decides what may be drawn, before min_tokens and ignore_eos") {
+  EngineHarness harness({.script = answer_with(bytes("something else"))});
+  auto request = request_for("x", 20);
+  request.constraint = std::make_unique<OneWord>("yes");
+  request.min_tokens = 10;
+  request.ignore_eos = true;
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text() == "yes");
+  CHECK(answer.last().finish == FinishReason::stop);
+  CHECK(answer.last().stop_token == -1);
+}
+
+TEST_CASE("sampling settings reach the runner with the place in the answer") {
+  kernels::SamplingRow seen;
+  const auto script = [&](std::span<const TokenId>, const kernels::SamplingRow& row) {
+    seen = row;
+    return FakeTokenizer::byte('a');
+  };
+  EngineHarness harness({.script = script});
+  auto request = request_for("x", 3);
+  request.sampling.temperature = 0.5;
+  request.sampling.top_p = 0.25;
+  request.sampling.min_p = 0.125;
+  request.sampling.top_k = 7;
+  request.sampling.seed = 42;
+  request.sampling.choice = 5;
+  request.sampling.repetition_penalty = 1.5;
+  request.sampling.presence_penalty = -1;
+  harness.run(std::move(request));
+  CHECK(seen.temperature == 0.5);
+  CHECK(seen.top_p == 0.25);
+  CHECK(seen.min_p == 0.125);
+  CHECK(seen.top_k == 7);
+  CHECK(seen.seed == 42);
+  CHECK(seen.choice == 5);
+  CHECK(seen.draw == 2);
+  CHECK(seen.repetition_penalty == 1.5);
+  CHECK(seen.presence_penalty == -1);
+  CHECK(seen.forced == -1);
+}
+
+}  // namespace
+}  // namespace grokd
