@@ -9,8 +9,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "grokd " GROKD_VERSION);
   app.require_subcommand(1);
   int exit_code = 0;
-  for (auto add : {grokd::cli::add_serve, grokd::cli::add_generate, grokd::cli::add_inspect, grokd::cli::add_synth,
-                   grokd::cli::add_bench, grokd::cli::add_loadtest}) {
+  for (auto add :
+       {grokd::cli::add_serve, grokd::cli::add_generate, grokd::cli::add_inspect, grokd::cli::add_synth,
+        grokd::cli::add_bench, grokd::cli::add_loadtest, grokd::cli::add_score}) {
     add(app, exit_code);
   }
   try {

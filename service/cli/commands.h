@@ -14,5 +14,6 @@ void add_inspect(CLI::App& app, int& exit_code);
 void add_synth(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_loadtest(CLI::App& app, int& exit_code);
+void add_score(CLI::App& app, int& exit_code);
 
 }  // namespace grokd::cli

@@ -125,8 +125,10 @@ void EventReader::feed(std::string_view bytes, std::vector<Event>& out) {
     } else if (event.starts_with("data: {\"error\"")) {
       out.push_back(Event::error);
     } else {
-      const bool empty = event.find("\"role\"") != std::string_view::npos ||
-                         event.find("\"finish_reason\":null") == std::string_view::npos;
+      const bool empty = event.find("\"text\":\"\"") != std::string_view::npos ||
+                         event.find("\"choices\":[]") != std::string_view::npos ||
+                         event.find("\"delta\":{}") != std::string_view::npos ||
+                         event.find("\"role\"") != std::string_view::npos;
       out.push_back(empty ? Event::other : Event::text);
     }
   }
