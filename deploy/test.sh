@@ -58,11 +58,6 @@ run_ctest() {
 
 stage_unit() {
   build release all && run_ctest unit release
-  if command -v nvcc >/dev/null; then
-    build cuda all && run_ctest cuda cuda -L cuda
-  else
-    skip "CUDA build: no nvcc on this machine"
-  fi
 }
 
 stage_asan() { build asan test_api test_engine test_service && run_ctest asan asan -R '^(api|engine|service): '; }
