@@ -161,7 +161,7 @@ std::string best_isa() { return runnable_isas().back(); }
 TEST_CASE("a request gives the same bits alone and among 1 to 63 neighbours that arrive and leave") {
   for (const std::string& dir : model_dirs()) {
     CAPTURE(dir);
-    ModelHarness m(dir, make_backend(best_isa(), 2), 0, 2000, 1024);
+    ModelHarness m(dir, make_backend(best_isa(), 2), 64, 2000, 1024);
     const std::vector<Answer> expected = answers_alone(m);
     const std::vector<Ask> list = asks(m.config());
     std::mt19937 random(2);
@@ -210,7 +210,7 @@ TEST_CASE("pages and slots carry no trace of the requests before") {
     CAPTURE(dir);
     ModelHarness fresh(dir, make_backend(best_isa(), 2));
     const std::vector<Answer> expected = answers_alone(fresh);
-    ModelHarness used(dir, make_backend(best_isa(), 2), 0, 600, 24);  // so few pages that all are used again
+    ModelHarness used(dir, make_backend(best_isa(), 2), 64, 600, 24);  // so few pages that all are used again
     std::mt19937 random(3);
     for (int i = 0; i < 20; ++i) alone(used, random_ask(used.config(), random));
     CHECK(answers_alone(used) == expected);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,11 @@ class ModelHarness {
     std::vector<TokenId> ids;
   };
 
-  ModelHarness(const std::string& dir, std::unique_ptr<kernels::Backend> backend, int extra_positions = 0,
+  ModelHarness(const std::string& dir, std::unique_ptr<kernels::Backend> backend, int extra_positions = 64,
                int max_tokens = 600, int pages = 256)
-      : config_(load_model_config(dir)), backend_(std::move(backend)) {
+      : config_(load_model_config(dir)),
+        positions_(config_.sequence_len + extra_positions),
+        backend_(std::move(backend)) {
     const std::size_t page = backend_->kv_page_bytes(config_.num_kv_heads, config_.key_size);
     kv_memory_ = backend_->allocate(page * pages * config_.num_layers);
     for (int i = 0; i < config_.num_layers; ++i) {
@@ -59,6 +62,7 @@ class ModelHarness {
   const kernels::KvLayer& kv(int layer) const { return kv_[layer]; }
 
   Sequence new_sequence(int positions) {
+    if (positions > positions_) throw std::logic_error("a sequence longer than the model's positions");
     Sequence s;
     for (int p = 0; p < positions; p += kernels::kPagePositions) {
       s.pages.push_back(free_.back());
@@ -109,6 +113,7 @@ class ModelHarness {
  private:
   static constexpr int kMaxRows = 64;
   ModelConfig config_;
+  int positions_;  // the golden prompts of tiny-c run past its sequence_len
   std::unique_ptr<kernels::Backend> backend_;
   kernels::SingleRank group_;
   kernels::Buffer kv_memory_, logits_;
