@@ -136,10 +136,10 @@ const TokenMask* Sequence::own_mask() {
   const std::uint64_t* allowed = request.constraint->allowed();
   mask_.keep(allowed);
   if (!mask_.empty()) return &mask_;
-  // The constraint lets the text only end here, which goes before min_tokens; and at a dead end it ends too.
-  mask_ = rules_.masks.any;
+  mask_ = rules_.masks.any;  // where the constraint lets the text only end, it goes before min_tokens
   mask_.keep(allowed);
-  if (mask_.empty()) mask_.allow(rules_.special.eos);
+  dead_end_ = mask_.empty();
+  if (dead_end_) mask_ = rules_.masks.any;  // the row is drawn all the same, and not used
   return &mask_;
 }
 
@@ -169,6 +169,7 @@ bool Sequence::ends_by_eos(TokenId id) const {
 }
 
 void Sequence::append(const kernels::SampledToken& sampled, Clock::time_point now) {
+  if (dead_end_) return abort({FinishReason::error, false, "the constraint lets no token follow", true}, now);
   const Request& request = pending_.request;
   const TokenId id = sampled.id;
   const int index = output_.completion_tokens++;

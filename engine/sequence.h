@@ -90,12 +90,13 @@ class Sequence {
   const AnswerRules& rules_;
   bool penalised_ = false;
   AnswerText text_;
-  TokenCounts counts_;    // only of penalised sequences
-  TokenMask mask_;        // only of sequences with stop ids to hold off or a constraint
-  int fed_ = 0;           // positions in the cache
-  int scored_ = 0;        // first position of the last feed that asked for logits
-  TokenId last_ = -1;     // sampled last
-  RequestOutput output_;  // the next piece
+  TokenCounts counts_;     // only of penalised sequences
+  TokenMask mask_;         // only of sequences with stop ids to hold off or a constraint
+  int fed_ = 0;            // positions in the cache
+  int scored_ = 0;         // first position of the last feed that asked for logits
+  bool dead_end_ = false;  // the constraint lets nothing follow
+  TokenId last_ = -1;      // sampled last
+  RequestOutput output_;   // the next piece
 };
 
 }  // namespace grokd

@@ -508,6 +508,27 @@ TEST_CASE("a constraint decides what may be drawn, before min_tokens and ignore_
   CHECK(answer.last().stop_token == -1);
 }
 
+/// Lets one token follow, then nothing.
+class DeadEnd final : public TokenConstraint {
+ public:
+  const std::uint64_t* allowed() override { return mask_; }
+  void accept(TokenId) override { std::fill(std::begin(mask_), std::end(mask_), 0); }
+
+ private:
+  std::uint64_t mask_[5] = {~std::uint64_t{0}, ~std::uint64_t{0}};
+};
+
+TEST_CASE("a constraint that lets nothing follow ends the answer with an error") {
+  EngineHarness harness({.script = answer_with(bytes("abc"))});
+  auto request = request_for("x", 20);
+  request.constraint = std::make_unique<DeadEnd>();
+  auto answer = harness.run(std::move(request));
+  CHECK(answer.text() == "a");
+  CHECK(answer.last().finish == FinishReason::error);
+  CHECK(answer.last().repeatable_error);
+  CHECK(answer.last().completion_tokens == 1);
+}
+
 TEST_CASE("sampling settings reach the runner with the place in the answer") {
   kernels::SamplingRow seen;
   const auto script = [&](std::span<const TokenId>, const kernels::SamplingRow& row) {
