@@ -1,9 +1,10 @@
 """The chat page in a real, headless browser (Debian's chromium), at desk and phone width."""
+import concurrent.futures
 import json
 import os
 import pathlib
 import shutil
-import time
+import urllib.request
 
 import pytest
 from selenium import webdriver
@@ -28,14 +29,28 @@ def open_browser(width, height=850):
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
 
 
-@pytest.fixture(params=[1280, 390])
-def page(request, server):
-    browser = open_browser(request.param)
+def visit(browser, server):
     browser.get(server.url + "/")
     until(browser, lambda: find(browser, "dot").get_attribute("data-state") == "ready")
     until(browser, lambda: find(browser, "model").get_attribute("textContent") == "grokd-demo")
-    yield browser
-    browser.quit()
+
+
+@pytest.fixture(params=[1280, 390])
+def browser(request):
+    opened = open_browser(request.param)
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def page(browser, server):
+    visit(browser, server)
+    return browser
+
+
+def use_settings(browser, **settings):
+    browser.execute_script("localStorage.setItem('grokd.settings', JSON.stringify(arguments[0]))", settings)
+    browser.refresh()
 
 
 def until(browser, condition, seconds=15):
@@ -82,36 +97,40 @@ def set_theme(browser, theme):
         find(browser, "theme").click()
 
 
-def test_an_answer_arrives_bit_by_bit(page):
-    say(page, STORY)
-    lengths = set()
-    until(page, lambda: lengths.add(len("".join(answers(page)))) or not writing(page))
-    assert len(lengths) >= 4, "the text came in one piece"
-    assert "tokens/s" in page.find_element(By.CLASS_NAME, "stats").text
-    assert "first token" in page.find_element(By.CLASS_NAME, "stats").text
-    assert "of 1,024 tokens" in find(page, "context").text
+def test_an_answer_arrives_bit_by_bit(browser, slow_server):
+    visit(browser, slow_server)
+    browser.execute_script("""
+        window.lengths = new Set();
+        new MutationObserver(() => lengths.add(document.querySelector(".turn.assistant .text")?.textContent.length))
+            .observe(document.getElementById("messages"), {childList: true, subtree: true, characterData: true});""")
+    say(browser, STORY)
+    until(browser, lambda: answers(browser) and answers(browser)[0] and not writing(browser))
+    assert browser.execute_script("return lengths.size") >= 4, "the text came in one piece"
+    assert "tokens/s" in browser.find_element(By.CLASS_NAME, "stats").text
+    assert "first token" in browser.find_element(By.CLASS_NAME, "stats").text
+    assert "of 1,024 tokens" in find(browser, "context").text
     for theme in ("light", "dark"):
-        set_theme(page, theme)
-        picture(page, "answer-" + theme)
-    assert complaints(page) == []
+        set_theme(browser, theme)
+        picture(browser, "answer-" + theme)
+    assert complaints(browser) == []
 
 
-def test_stop_frees_the_slot(page, server):
-    page.execute_script("localStorage.setItem('grokd.settings', JSON.stringify({temperature: 2}))")
-    page.refresh()
-    for attempt in range(5):  # an answer may end by itself before the stop
-        say(page, STORY)
-        until(page, lambda: answers(page) and answers(page)[-1])
-        if writing(page):
-            assert server.gauge("grokd_requests_running") <= 1
-            find(page, "prompt").send_keys(Keys.ESCAPE) if attempt % 2 else find(page, "send").click()
-            until(page, lambda: not writing(page))
-        if page.find_elements(By.CLASS_NAME, "stats")[-1].text.endswith("stopped"):
-            break
+@pytest.mark.parametrize("way", ["button", "escape"])
+def test_stop_frees_the_slot(browser, slow_server, way):
+    visit(browser, slow_server)
+    use_settings(browser, temperature=2, seed=1)  # an answer of 500 tokens
+    say(browser, STORY)
+    until(browser, lambda: answers(browser) and answers(browser)[0])
+    assert slow_server.gauge("grokd_requests_running") == 1
+    picture(browser, "writing")
+    if way == "button":
+        find(browser, "send").click()
     else:
-        pytest.fail("no answer could be stopped")
-    assert server.wait_idle(2), "the slot is still taken 2 s after the stop"
-    assert answers(page)[-1], "the text so far is kept"
+        find(browser, "prompt").send_keys(Keys.ESCAPE)
+    assert slow_server.wait_idle(2), "the slot is still taken 2 s after the stop"
+    until(browser, lambda: not writing(browser))
+    assert browser.find_element(By.CLASS_NAME, "stats").text.endswith("stopped")
+    assert answers(browser)[0], "the text so far is kept"
 
 
 def test_a_reload_finds_the_conversation(page):
@@ -157,37 +176,26 @@ def test_nothing_is_wider_than_the_page(page):
     assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_server_that_goes_is_noticed_and_found_again(start_server):
-    browser, own = open_browser(1280), start_server("--drain-timeout", "1")
-    try:
-        browser.get(own.url + "/")
-        until(browser, lambda: find(browser, "dot").get_attribute("data-state") == "ready")
-        own.stop()
-        say(browser, "Hello")
-        until(browser, lambda: "can't be reached" in find(browser, "notice").text)
-        assert "can't be reached" in browser.find_element(By.CLASS_NAME, "problem").text
-    finally:
-        browser.quit()
+def test_a_server_that_goes_is_noticed(browser, start_server):
+    own = start_server("--drain-timeout", "1")
+    visit(browser, own)
+    own.stop()
+    say(browser, "Hello")
+    until(browser, lambda: "can't be reached" in find(browser, "notice").text)
+    assert "can't be reached" in browser.find_element(By.CLASS_NAME, "problem").text
+    picture(browser, "gone")
 
 
-def test_a_busy_server_is_waited_for(start_server):
-    own = start_server("--slots", "1", "--max-waiting", "0")
-    browser, other = open_browser(1280), open_browser(1280)
-    try:
-        for each in (browser, other):
-            each.get(own.url + "/")
-            until(each, lambda: find(each, "dot").get_attribute("data-state") == "ready")
-            each.execute_script("localStorage.setItem('grokd.settings', JSON.stringify({temperature: 2, system: ''}))")
-            each.refresh()
-        deadline, seen = time.monotonic() + 30, False
-        while not seen and time.monotonic() < deadline:
-            if not writing(other):
-                say(other, STORY)
-            if not writing(browser):
-                say(browser, "Hello")
-            seen = any("busy" in node.text for node in browser.find_elements(By.CLASS_NAME, "problem"))
-        assert seen, "no refusal was shown"
-        until(browser, lambda: answers(browser)[-1] and not writing(browser), 60)
-    finally:
-        browser.quit()
-        other.quit()
+def test_a_busy_server_is_waited_for(browser, start_server):
+    own = start_server("--slots", "1", "--max-waiting", "1", "--backend", "reference")
+    visit(browser, own)
+    body = b'{"prompt":"Once upon a time","max_tokens":250,"ignore_eos":true}'
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        ask = urllib.request.Request(own.url + "/v1/completions", body, {"Content-Type": "application/json"})
+        others = [pool.submit(lambda: urllib.request.urlopen(ask, timeout=60).read()) for _ in range(2)]
+        until(browser, lambda: own.gauge("grokd_requests_running") == 1 and own.gauge("grokd_requests_waiting") == 1)
+        say(browser, "What is the capital of Norway?")
+        until(browser, lambda: "busy" in browser.find_element(By.CLASS_NAME, "problem").text)
+        picture(browser, "busy")
+        until(browser, lambda: answers(browser) and "Oslo" in answers(browser)[0], 60)
+        assert all(b"usage" in other.result(60) for other in others)

@@ -86,3 +86,11 @@ def start_server(request, tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(start_server):
     return start_server()
+
+
+SLOW = ("--backend", "reference")  # some 100 tokens a second: long enough to leave in the middle of an answer
+
+
+@pytest.fixture(scope="session")
+def slow_server(start_server):
+    return start_server(*SLOW)

@@ -112,24 +112,30 @@ def test_a_key_is_asked_for_when_keys_are_set(start_server, tmp_path):
     assert openai.OpenAI(base_url=server.url + "/v1", api_key="right-key").models.list().data
 
 
-def test_an_abandoned_stream_frees_its_slot(server, client):
-    stream = client.completions.create(**LONG)
+@pytest.fixture
+def slow_client(slow_server):
+    return openai.OpenAI(base_url=slow_server.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+
+def test_an_abandoned_stream_frees_its_slot(slow_server, slow_client):
+    stream = slow_client.completions.create(**LONG)
     for _, chunk in zip(range(3), stream):
         assert chunk.choices
-    assert server.gauge("grokd_requests_running") == 1
+    assert slow_server.gauge("grokd_requests_running") == 1
     stream.close()
-    assert server.wait_idle(2)
+    assert slow_server.wait_idle(2)
 
 
-def test_a_timed_out_call_frees_its_slot(server, client):
+def test_a_timed_out_call_frees_its_slot(slow_server, slow_client):
     asked = {**LONG, "stream": False}
     with pytest.raises(openai.APITimeoutError):
-        client.with_options(timeout=0.05).completions.create(**asked)
-    assert server.wait_idle(3)
+        slow_client.with_options(timeout=0.5).completions.create(**asked)
+    assert slow_server.gauge("grokd_requests_running") == 1
+    assert slow_server.wait_idle(3)
 
 
 def test_a_full_queue_is_429_and_the_client_comes_back(start_server):
-    server = start_server("--slots", "1", "--max-waiting", "1")
+    server = start_server("--slots", "1", "--max-waiting", "1", "--backend", "reference")
     base = dict(base_url=server.url + "/v1", api_key="none", timeout=60)
     eager, patient = openai.OpenAI(**base, max_retries=0), openai.OpenAI(**base, max_retries=5)
     running = eager.completions.create(**LONG)
