@@ -1,0 +1,150 @@
+// grokd serve: the HTTP server.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "service/access.h"
+#include "service/cli/commands.h"
+#include "service/model_loader.h"
+#include "service/server.h"
+
+namespace grokd::cli {
+namespace {
+
+struct ServeFlags {
+  ServerConfig config;
+  std::string api_key_file;
+  std::size_t kv_cache_mb = 0;
+};
+
+/// A flag in seconds for a setting kept in milliseconds.
+void add_seconds(CLI::App& app, const std::string& name, Milliseconds& value, const std::string& help) {
+  const auto set = [&value](const double& seconds) {
+    value = Milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  };
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", static_cast<double>(value.count()) / 1000);
+  app.add_option_function<double>(name, set, help)->check(CLI::NonNegativeNumber)->default_str(text);
+}
+
+template <typename T>
+CLI::Option* add(CLI::App& app, const std::string& name, T& value, const std::string& help) {
+  return app.add_option(name, value, help)->capture_default_str();
+}
+
+void add_address_flags(CLI::App& app, ServerConfig& config) {
+  add(app, "--host", config.host, "address to listen on");
+  add(app, "--port", config.port, "port; 0 = any free one")->check(CLI::Range(0, 65535));
+  add(app, "--io-threads", config.io_threads, "threads for sockets; 0 = by the number of cores");
+  add(app, "--workers", config.workers, "threads that encode prompts; 0 = by the number of cores");
+}
+
+void add_model_flags(CLI::App& app, ServeFlags& flags) {
+  ServerConfig& config = flags.config;
+  add(app, "--model", config.model_dir, "folder with config.json")->required();
+  add(app, "--model-id", config.model_id, "served name; default: the name in config.json");
+  add(app, "--alias", config.aliases, "another name requests may use (repeatable)");
+  add(app, "--chat-template", config.chat_template,
+      "format of chat prompts; default: the model's own, else plain");
+  app.add_flag("--strict-chat", config.strict_chat,
+               "indent lines of messages that would open a turn of the template");
+  add(app, "--backend", config.runner.backend, "cpu or reference")
+      ->check(CLI::IsMember({"cpu", "reference"}));
+  add(app, "--threads", config.runner.cpu.threads, "threads of the CPU backend; 0 = all cores");
+  add(app, "--isa", config.runner.cpu.isa, "scalar, avx2 or avx512; default: the best of this machine");
+  add(app, "--context", config.runner.context, "longest sequence in tokens; 0 = the model's own")
+      ->envname("GROK_MAX_SEQ_LEN");
+  add(app, "--kv-cache-mb", flags.kv_cache_mb, "memory for keys and values; 0 = room for slots x context")
+      ->envname("GROK_KV_CACHE_BUFFER_MB");
+}
+
+void add_engine_flags(CLI::App& app, ServerConfig& config) {
+  EngineConfig& engine = config.engine;
+  add(app, "--slots", engine.slots, "sequences running at once")->check(CLI::Range(1, 4096));
+  add(app, "--step-tokens", engine.step_tokens, "most tokens in one step")->check(CLI::Range(1, 65536));
+  add(app, "--max-waiting", engine.max_waiting, "requests waiting for a slot")->check(CLI::NonNegativeNumber);
+  add(app, "--max-waiting-tokens", engine.max_waiting_tokens, "their prompt tokens")
+      ->check(CLI::PositiveNumber);
+  add(app, "--max-n", config.requests.max_n, "most choices a prompt (n)")->check(CLI::Range(1, 128));
+  add(app, "--chat-max-tokens", config.chat_max_tokens,
+      "length of a chat answer when the request does not say")
+      ->check(CLI::PositiveNumber);
+  add_seconds(app, "--default-timeout", config.default_timeout, "deadline of a whole request in s; 0 = none");
+}
+
+void add_access_flags(CLI::App& app, ServeFlags& flags) {
+  add(app, "--api-key-file", flags.api_key_file, "file with one key a line; without it no key is needed");
+  app.add_flag("--load-without-key", flags.config.load_without_key, "/load needs no key");
+  add(app, "--cors-origin", flags.config.cors_origins,
+      "origin of web pages that may call (repeatable; * = any)");
+}
+
+void add_limit_flags(CLI::App& app, HttpLimits& http) {
+  add(app, "--max-header-bytes", http.max_header_bytes, "request header")->check(CLI::PositiveNumber);
+  add(app, "--max-target-bytes", http.max_target_bytes, "request target")->check(CLI::PositiveNumber);
+  add(app, "--max-body-bytes", http.max_body_bytes, "request body")->check(CLI::PositiveNumber);
+  add(app, "--max-connections", http.max_connections, "open connections")->check(CLI::PositiveNumber);
+  add(app, "--max-output-bytes", http.max_output_bytes, "output waiting for a slow reader")
+      ->check(CLI::PositiveNumber);
+  add(app, "--min-body-rate", http.min_body_rate, "bytes a second of a body that comes slowly");
+  add_seconds(app, "--header-timeout", http.header_timeout, "for a request's header, in s");
+  add_seconds(app, "--body-timeout", http.body_timeout,
+              "for a request's body, in s, unless it comes fast enough");
+  add_seconds(app, "--idle-timeout", http.idle_timeout, "between two requests of a connection, in s");
+  add_seconds(app, "--slow-reader-timeout", http.slow_reader_timeout,
+              "for a client that does not read, in s");
+  add_seconds(app, "--ping-interval", http.ping_interval, "between comment lines of a silent stream, in s");
+  add_seconds(app, "--probe-interval", http.probe_interval,
+              "the same after the client closed its sending side, in s");
+  add_seconds(app, "--plain-close-grace", http.plain_close_grace,
+              "how long a plain answer goes on after that, in s");
+}
+
+void add_life_cycle_flags(CLI::App& app, ServerConfig& config) {
+  add_seconds(app, "--drain-delay", config.drain_delay,
+              "after SIGTERM, new requests are still served so long, in s");
+  add_seconds(app, "--drain-timeout", config.drain_timeout, "then running requests may go on so long, in s");
+  add_seconds(app, "--stall-limit", config.stall_limit,
+              "/livez turns red after so long without a step, in s");
+  app.add_flag("--vllm-metrics,--metrics-compat-vllm", config.vllm_metrics,
+               "metrics also under the names vLLM uses");
+  add(app, "--log-level", config.log_level, "debug, info, warn, error or off");
+}
+
+int serve(ServeFlags& flags) {
+  ServerConfig& config = flags.config;
+  if (!flags.api_key_file.empty()) config.api_keys = read_api_keys(flags.api_key_file);
+  config.runner.kv_cache_bytes = flags.kv_cache_mb << 20;
+  config.runner.max_sequences = config.engine.slots;
+  config.runner.max_batch_tokens = config.engine.step_tokens;
+  const ModelConfig model = load_model_config(config.model_dir);
+  Server server(config, model, choose_chat_template(config.chat_template, model));
+  server.start();
+  server.drain_on_signals();
+  std::printf("grokd: listening on %s\n", server.address().c_str());
+  std::fflush(stdout);
+  std::thread loader = load_in_background(server);
+  const int exit_code = server.wait();
+  if (!server.host().loaded() && exit_code == 0) std::_Exit(0);  // told to end while a model was being read
+  loader.join();
+  return exit_code;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP");
+  add_address_flags(*command, flags->config);
+  add_model_flags(*command, *flags);
+  add_engine_flags(*command, flags->config);
+  add_access_flags(*command, *flags);
+  add_limit_flags(*command, flags->config.http);
+  add_life_cycle_flags(*command, flags->config);
+  command->callback([flags, &exit_code] { exit_code = serve(*flags); });
+}
+
+}  // namespace grokd::cli

@@ -1,0 +1,292 @@
+#include "service/generation.h"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <boost/system/system_error.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "api/error.h"
+#include "api/sse.h"
+#include "service/convert.h"
+
+namespace grokd {
+
+namespace asio = boost::asio;
+
+namespace {
+
+[[noreturn]] void throw_gone() { throw boost::system::system_error(asio::error::connection_reset); }
+
+Ending ending_of(const RequestOutput& last) {
+  switch (last.finish) {
+    case FinishReason::stop:
+      return Ending::stop;
+    case FinishReason::length:
+      return last.timed_out ? Ending::timeout : Ending::length;
+    case FinishReason::cancelled:
+      return Ending::abort;
+    case FinishReason::none:
+    case FinishReason::error:
+      break;
+  }
+  return Ending::error;
+}
+
+RejectionReason rejection_of(Rejection reason) {
+  switch (reason) {
+    case Rejection::queue_full:
+      return RejectionReason::queue_full;
+    case Rejection::draining:
+      return RejectionReason::draining;
+    case Rejection::failed:
+      break;
+  }
+  return RejectionReason::failed;
+}
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+std::string hash_of(const std::string& user) {
+  return user.empty() ? std::string() : std::to_string(std::hash<std::string>()(user));
+}
+
+/// The sequences of one exchange, from submission to their ends.
+class Generation {
+ public:
+  Generation(Exchange& exchange, App& app, GenerationPlan plan);
+  ~Generation();
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+
+  /// Throws ApiError when one of them is refused; those before it end.
+  void submit(Engine& engine);
+  /// Waits for pieces; keeps a stream alive meanwhile. Throws system_error when the client is gone and
+  /// ApiError when a sequence failed or the server ends.
+  asio::awaitable<void> next(std::vector<Piece>& pieces);
+  bool finished() const { return unfinished_ == 0; }
+  const api::Usage& usage() const { return usage_; }
+  bool nothing_but_timeouts() const { return timeouts_ > 0 && usage_.completion_tokens == 0; }
+
+ private:
+  using SteadyTime = Connection::SteadyTime;
+
+  void note(const Piece& piece);
+  void note_end(int choice, const RequestOutput& last);
+  void check_peer() const;
+  void check_backlog();
+  bool pinging() const { return plan_.stream && exchange_.started(); }
+  SteadyTime next_event() const;
+  asio::awaitable<void> ping_if_due();
+
+  struct Choice {
+    RequestHandle handle;
+    SteadyTime last_piece;
+    int tokens = 0;
+    bool ended = false;
+  };
+
+  Exchange& exchange_;
+  App& app_;
+  GenerationPlan plan_;
+  std::shared_ptr<TokenStream> stream_;
+  std::vector<Choice> choices_;
+  int unfinished_ = 0;
+  int timeouts_ = 0;
+  api::Usage usage_;
+  std::optional<SteadyTime> backlog_since_;
+  SteadyTime last_probe_;  // last comment line sent to find out whether the client is still there
+};
+
+Generation::Generation(Exchange& exchange, App& app, GenerationPlan plan)
+    : exchange_(exchange), app_(app), plan_(std::move(plan)) {
+  auto wake = [connection = exchange_.shared_connection()] { connection->notify(); };
+  stream_ = std::make_shared<TokenStream>(std::move(wake), plan_.keep_tokens);
+  exchange_.connection().set_generating(true);
+  exchange_.connection().watch_peer();
+}
+
+Generation::~Generation() {
+  // Sequences that are cut off here end as aborted; the handles' destructors cancel them.
+  for (const Choice& choice : choices_) {
+    if (!choice.ended) app_.metrics.count_ending(Ending::abort);
+  }
+  if (unfinished_ > 0) exchange_.record().finish = "abort";
+  exchange_.connection().set_generating(false);
+}
+
+void Generation::submit(Engine& engine) {
+  exchange_.record().choices = static_cast<int>(plan_.requests.size());
+  for (std::size_t i = 0; i < plan_.requests.size(); ++i) {
+    const int choice = static_cast<int>(i);
+    plan_.requests[i].id = exchange_.record().request_id;
+    plan_.requests[i].deadline = plan_.deadline;
+    auto sink = [stream = stream_, choice](RequestOutput&& output) {
+      stream->push(choice, std::move(output));
+    };
+    auto outcome = engine.submit(std::move(plan_.requests[i]), std::move(sink));
+    if (const auto* refused = std::get_if<Refused>(&outcome)) {
+      app_.metrics.count_rejection(rejection_of(refused->reason));
+      throw to_api_error(*refused);
+    }
+    choices_.push_back({std::move(std::get<RequestHandle>(outcome)), {}, 0, false});
+    ++unfinished_;
+  }
+}
+
+void Generation::note_end(int choice, const RequestOutput& last) {
+  RequestRecord& record = exchange_.record();
+  choices_[static_cast<std::size_t>(choice)].ended = true;
+  --unfinished_;
+  const Ending ending = ending_of(last);
+  if (ending == Ending::timeout) ++timeouts_;
+  app_.metrics.count_ending(ending);
+  app_.metrics.observe_sequence(last);
+  if (choice % plan_.choices_per_prompt == 0) {
+    usage_.prompt_tokens += last.prompt_tokens;
+    usage_.cached_tokens += last.cached_tokens;
+  }
+  usage_.completion_tokens += last.completion_tokens;
+  record.finish = ending_name(ending);
+  record.prompt_tokens = static_cast<int>(usage_.prompt_tokens);
+  record.cached_tokens = static_cast<int>(usage_.cached_tokens);
+  record.completion_tokens = static_cast<int>(usage_.completion_tokens);
+  const RequestTimes& times = last.times;
+  if (times.first_token == Clock::time_point()) return;
+  record.queue_seconds = seconds_between(times.submitted, times.admitted);
+  record.prefill_seconds = seconds_between(times.admitted, times.first_token);
+  record.decode_seconds = seconds_between(times.first_token, times.finished);
+}
+
+void Generation::note(const Piece& piece) {
+  Choice& choice = choices_[static_cast<std::size_t>(piece.choice)];
+  const int tokens = piece.output.completion_tokens;
+  if (choice.tokens > 0 && tokens > choice.tokens) {
+    app_.metrics.observe_inter_token(seconds_between(choice.last_piece, piece.made), tokens - choice.tokens);
+  }
+  choice.tokens = tokens;
+  choice.last_piece = piece.made;
+  if (piece.output.finish != FinishReason::none) note_end(piece.choice, piece.output);
+}
+
+void Generation::check_peer() const {
+  const Connection& connection = exchange_.connection();
+  if (connection.must_end()) throw api::errors::shutting_down(1);
+  if (connection.peer_gone()) throw_gone();
+  if (plan_.stream || !connection.peer_finished()) return;
+  const auto gone_at = connection.peer_finished_at() + app_.config.http.plain_close_grace;
+  if (std::chrono::steady_clock::now() >= gone_at) throw_gone();
+}
+
+void Generation::check_backlog() {
+  const HttpLimits& limits = app_.config.http;
+  if (!plan_.stream) return;
+  const std::size_t waiting = stream_->waiting_bytes();
+  if (waiting <= limits.max_output_bytes) {
+    backlog_since_.reset();
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!backlog_since_) backlog_since_ = now;
+  if (now - *backlog_since_ < limits.slow_reader_timeout) return;
+  exchange_.connection().abort();
+  throw_gone();
+}
+
+Generation::SteadyTime Generation::next_event() const {
+  const Connection& connection = exchange_.connection();
+  const HttpLimits& limits = app_.config.http;
+  SteadyTime time = SteadyTime::max();
+  if (pinging()) time = exchange_.last_write() + limits.ping_interval;
+  if (connection.peer_finished()) {
+    const auto probe = plan_.stream
+                           ? std::max(connection.peer_finished_at(), last_probe_ + limits.probe_interval)
+                           : connection.peer_finished_at() + limits.plain_close_grace;
+    time = std::min(time, probe);
+  }
+  return time;
+}
+
+asio::awaitable<void> Generation::ping_if_due() {
+  if (!pinging() || std::chrono::steady_clock::now() < next_event()) co_return;
+  last_probe_ = std::chrono::steady_clock::now();
+  co_await exchange_.write(api::kSsePing);
+}
+
+asio::awaitable<void> Generation::next(std::vector<Piece>& pieces) {
+  while (true) {
+    check_peer();
+    check_backlog();
+    stream_->take(pieces);
+    if (!pieces.empty()) break;
+    const auto until = next_event();
+    co_await exchange_.connection().wait_until(until);
+    check_peer();
+    co_await ping_if_due();
+  }
+  for (const Piece& piece : pieces) note(piece);
+}
+
+void throw_if_failed(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    const FinishReason finish = piece.output.finish;
+    if (finish == FinishReason::error || finish == FinishReason::cancelled) throw to_api_error(piece.output);
+  }
+}
+
+asio::awaitable<void> stream_answer(Exchange& exchange, Generation& generation, AnswerFormat& format) {
+  co_await exchange.start_stream();
+  std::string out;
+  format.open(out);
+  co_await exchange.write(out);
+  std::vector<Piece> pieces;
+  while (!generation.finished()) {
+    co_await generation.next(pieces);
+    out.clear();
+    for (Piece& piece : pieces) {
+      if (piece.output.finish == FinishReason::error || piece.output.finish == FinishReason::cancelled) break;
+      format.append_piece(out, piece.choice, piece.output);
+    }
+    co_await exchange.write(out);
+    throw_if_failed(pieces);
+  }
+  out.clear();
+  format.append_usage(out, generation.usage());
+  out += api::kSseDone;
+  co_await exchange.write(out);
+  co_await exchange.finish_stream();
+}
+
+asio::awaitable<void> gather_answer(Exchange& exchange, Generation& generation, AnswerFormat& format) {
+  std::vector<Piece> pieces;
+  while (!generation.finished()) {
+    co_await generation.next(pieces);
+    throw_if_failed(pieces);
+    for (Piece& piece : pieces) format.gather(piece.choice, piece.output);
+  }
+  if (generation.nothing_but_timeouts()) throw api::errors::deadline_exceeded();
+  const HttpResponse response = json_response(format.plain(generation.usage()));
+  exchange.connection().stop_watching();
+  co_await exchange.reply(response);
+}
+
+}  // namespace
+
+asio::awaitable<void> generate_answer(Exchange& exchange, App& app, const LoadedModel& model,
+                                      GenerationPlan plan, AnswerFormat& format) {
+  const bool stream = plan.stream;
+  if (plan.clamped) exchange.add_header("X-Max-Tokens-Clamped", std::to_string(*plan.clamped));
+  exchange.record().user_hash = hash_of(plan.user);
+  Generation generation(exchange, app, std::move(plan));
+  generation.submit(*model.engine);
+  if (stream) {
+    co_await stream_answer(exchange, generation, format);
+  } else {
+    co_await gather_answer(exchange, generation, format);
+  }
+}
+
+}  // namespace grokd

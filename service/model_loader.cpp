@@ -1,0 +1,102 @@
+#include "service/model_loader.h"
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <utility>
+
+#include "engine/model_runner.h"
+#include "service/metrics.h"
+
+namespace grokd {
+namespace {
+
+/// FNV-1a.
+class Hash {
+ public:
+  void add(std::string_view bytes) {
+    for (unsigned char byte : bytes) value_ = (value_ ^ byte) * 0x100000001b3ULL;
+  }
+  std::string hex8() const {
+    char text[9];
+    std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(value_ ^ (value_ >> 32)));
+    return text;
+  }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ULL;
+};
+
+/// A sample of each tensor's bytes: reading all of a large model would double the time to load.
+std::string weights_hash(const std::string& model_dir, const ModelConfig& config) {
+  constexpr std::size_t kSampledBytes = 4096;
+  Hash hash;
+  const auto checkpoint = open_checkpoint(model_dir, config);
+  for (const CheckpointTensor& tensor : checkpoint->tensors()) {
+    const auto* bytes = reinterpret_cast<const char*>(tensor.weight.data);
+    hash.add(tensor.path);
+    hash.add({bytes, std::min(kSampledBytes, tensor.weight.bytes())});
+  }
+  return hash.hex8();
+}
+
+std::unique_ptr<LoadedModel> load(Server& server) {
+  const ServerConfig& config = server.config();
+  ModelHost& host = server.host();
+  auto model = std::make_unique<LoadedModel>();
+  model->tokenizer =
+      load_tokenizer((std::filesystem::path(config.model_dir) / host.config().tokenizer).string());
+  const ProgressSink progress = [&host](const LoadProgress& p) {
+    if (p.bytes_total > 0)
+      host.set_progress(0.99 * static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total));
+  };
+  auto runner = load_model(config.model_dir, host.config(), config.runner, progress);
+  model->fingerprint = fingerprint_of(config.model_dir, host.config(), config.runner.backend);
+  EngineConfig engine = config.engine;
+  engine.special = special_tokens(host.config());
+  model->engine =
+      std::make_unique<Engine>(std::move(runner), *model->tokenizer, engine,
+                               [&server](const StepRecord& step) { server.metrics().observe_step(step); });
+  return model;
+}
+
+}  // namespace
+
+std::string fingerprint_of(const std::string& model_dir, const ModelConfig& config,
+                           const std::string& backend) {
+  return "grokd-" GROKD_VERSION "-" + weights_hash(model_dir, config) + "-" + backend;
+}
+
+api::ChatTemplate choose_chat_template(const std::string& name, const ModelConfig& config) {
+  if (name.empty() && config.chat.present) {
+    api::ChatTemplate own;
+    own.name = config.name;
+    own.merge_system = config.chat.system.empty();
+    own.system = own.merge_system ? "{content}\n\n" : config.chat.system;
+    own.user = config.chat.user;
+    own.assistant = config.chat.assistant;
+    own.generation_prompt = config.chat.generation_prompt;
+    own.stop_token_ids = config.chat.stop_token_ids;
+    return own;
+  }
+  const api::ChatTemplate* known = api::find_chat_template(name.empty() ? "plain" : name);
+  if (known) return *known;
+  std::string names;
+  for (const api::ChatTemplate& one : api::built_in_chat_templates())
+    names += (names.empty() ? "" : ", ") + one.name;
+  throw ConfigError("--chat-template " + name + " is not known; there are " + names);
+}
+
+std::thread load_in_background(Server& server) {
+  return std::thread([&server] {
+    try {
+      server.host().set_loaded(load(server));
+      std::fprintf(stderr, "grokd: %s is ready\n", server.host().id().c_str());
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "grokd: %s\n", error.what());
+      server.stop(1);
+    }
+  });
+}
+
+}  // namespace grokd

@@ -1,0 +1,78 @@
+#include "service/token_stream.h"
+
+#include <iterator>
+#include <utility>
+
+namespace grokd {
+namespace {
+
+// A reader that is so far behind gets its text in larger pieces: memory then grows with the text alone.
+constexpr std::size_t kMostSeparatePieces = 128;
+
+std::size_t size_of(const RequestOutput& output) {
+  std::size_t bytes = output.text.size() + output.new_ids.size() * sizeof(TokenId);
+  for (const OutputToken& token : output.tokens) {
+    bytes += sizeof(token) + token.bytes.size() + token.top.size() * sizeof(TokenLogprob);
+  }
+  return bytes;
+}
+
+template <typename T>
+void move_onto(std::vector<T>& all, std::vector<T>& later) {
+  all.insert(all.end(), std::make_move_iterator(later.begin()), std::make_move_iterator(later.end()));
+  later = std::move(all);
+}
+
+/// Adds a later piece of the same choice. The later one's counts, times and end are the true ones.
+void append(RequestOutput& piece, RequestOutput&& later) {
+  piece.text += later.text;
+  later.text = std::move(piece.text);
+  move_onto(piece.tokens, later.tokens);
+  move_onto(piece.new_ids, later.new_ids);
+  if (later.prompt_scores.empty()) later.prompt_scores = std::move(piece.prompt_scores);
+  piece = std::move(later);
+}
+
+}  // namespace
+
+TokenStream::TokenStream(std::function<void()> wake, bool keep_tokens)
+    : wake_(std::move(wake)), keep_tokens_(keep_tokens) {}
+
+Piece* TokenStream::piece_to_extend(int choice) {
+  if (pieces_.size() < kMostSeparatePieces) return nullptr;
+  for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+    if (piece->choice == choice) return &*piece;
+  }
+  return nullptr;
+}
+
+void TokenStream::push(int choice, RequestOutput&& output) {
+  if (!keep_tokens_) output.tokens.clear();
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    bytes_ += size_of(output);
+    if (Piece* piece = piece_to_extend(choice)) {
+      append(piece->output, std::move(output));
+    } else {
+      pieces_.push_back({choice, std::move(output), Clock::now()});
+    }
+    wake = !std::exchange(notified_, true);
+  }
+  if (wake) wake_();
+}
+
+void TokenStream::take(std::vector<Piece>& pieces) {
+  pieces.clear();
+  std::lock_guard lock(mutex_);
+  std::swap(pieces, pieces_);
+  bytes_ = 0;
+  notified_ = false;
+}
+
+std::size_t TokenStream::waiting_bytes() const {
+  std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace grokd
