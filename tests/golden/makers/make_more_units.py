@@ -38,7 +38,8 @@ def edits():
     x = noise(40, 101, 6)
     x[5] = x[13] = 0
     out = []
-    for a in ({"bias": BIAS}, {"counts": COUNTS, "repetition": 1.3}, {"counts": COUNTS, "repetition": 0.7},
+    every = [[i, 1, 0] for i in range(40)]                 # enough of them to tell x / r from x * (1 / r)
+    for a in ({"bias": BIAS}, {"counts": every, "repetition": 1.3}, {"counts": every, "repetition": 1.7}, {"counts": COUNTS, "repetition": 1.3}, {"counts": COUNTS, "repetition": 0.7},
               {"counts": COUNTS, "frequency": 0.3}, {"counts": COUNTS, "presence": -1.1},
               {"bias": BIAS, "counts": COUNTS, "repetition": 1.1, "frequency": 0.15, "presence": 0.6}):
         out.append(dict(a, x_bits=b32(x), y_bits=b32(edit(x, **a))))
