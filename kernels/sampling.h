@@ -43,7 +43,7 @@ struct SamplingRow {
 struct SampledToken {
   TokenId id = -1;
   float logprob = 0;            // of the raw logits
-  std::int32_t kept = 0;        // tokens that survived the filters
+  std::int32_t kept = 0;        // tokens that survived the filters; 0 if none was allowed or it was forced
   bool finite = true;           // false: a NaN or inf logit; id is -1
   std::span<TokenLogprob> top;  // host, storage of the caller
 };
