@@ -53,8 +53,8 @@ struct VectorKernels {
   void (*gelu_product)(const float* u, const float* v, int n, float* t);
   /// z = gate * y, or z += gate * y.
   void (*weigh)(const float* y, float gate, bool first, int n, float* z);
-  /// out = tree over groups of y[g * group_stride ..]; y is overwritten.
-  void (*sum_groups)(float* y, int groups, std::ptrdiff_t group_stride, int n, float* out);
+  /// out = tree over groups of y[g * group_stride ..].
+  void (*sum_groups)(const float* y, int groups, std::ptrdiff_t group_stride, int n, float* out);
   void (*finish_logits)(float* y, int n, float multiplier, float cap, float inverse_cap);
 
   /// scores [count][64] after multiplier and cap.
@@ -70,6 +70,8 @@ struct VectorKernels {
 
   /// False if any of x is not finite; else `largest` is the maximum.
   bool (*finite_max)(const float* x, int n, float* largest);
+  /// First index of `value`; n if it is not there.
+  int (*find)(const float* x, int n, float value);
   /// Exact sum of rint(exp(x - largest) * 2^40), and the terms where `terms` [n rounded up to 16] is not
   /// null.
   std::uint64_t (*exp_total)(const float* x, int n, float largest, std::uint64_t* terms);

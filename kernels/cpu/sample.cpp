@@ -116,10 +116,12 @@ bool RowSampler::apply_mask() const {
   return any;
 }
 
+/// -1 if nothing is a number.
 TokenId RowSampler::argmax() const {
   float most;
   kernels.finite_max(y(), vocab, &most);
-  return static_cast<TokenId>(std::find(y(), y() + vocab, most) - y());
+  const int id = kernels.find(y(), vocab, most);
+  return id < vocab ? id : -1;
 }
 
 int RowSampler::left() const {
@@ -197,7 +199,8 @@ void RowSampler::sample() {
     apply_biases_and_penalties();
     if (!apply_mask()) return;
     if (row.temperature < kGreedyBelow) {
-      out.id = argmax(), out.kept = 1;
+      out.id = argmax();
+      out.kept = 1;
     } else {
       kernels.divide_all(y(), vocab, static_cast<float>(row.temperature));
       keep_top_k();

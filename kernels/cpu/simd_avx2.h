@@ -93,6 +93,10 @@ inline Mask less(Floats a, Floats b) {
   return {{_mm256_castps_si256(_mm256_cmp_ps(a.v[0], b.v[0], _CMP_LT_OQ)),
            _mm256_castps_si256(_mm256_cmp_ps(a.v[1], b.v[1], _CMP_LT_OQ))}};
 }
+inline Mask equal(Floats a, Floats b) {
+  return {{_mm256_castps_si256(_mm256_cmp_ps(a.v[0], b.v[0], _CMP_EQ_OQ)),
+           _mm256_castps_si256(_mm256_cmp_ps(a.v[1], b.v[1], _CMP_EQ_OQ))}};
+}
 inline Floats choose(Mask m, Floats yes, Floats no) {
   return {{_mm256_blendv_ps(no.v[0], yes.v[0], _mm256_castsi256_ps(m.m[0])),
            _mm256_blendv_ps(no.v[1], yes.v[1], _mm256_castsi256_ps(m.m[1]))}};
@@ -104,6 +108,10 @@ inline Mask without(Mask a, Mask b) {
   return {{_mm256_andnot_si256(b.m[0], a.m[0]), _mm256_andnot_si256(b.m[1], a.m[1])}};
 }
 
+inline bool any(Mask m) {
+  const __m256i either = _mm256_or_si256(m.m[0], m.m[1]);
+  return _mm256_testz_si256(either, either) == 0;
+}
 inline float lane0(Floats a) { return _mm256_cvtss_f32(a.v[0]); }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
 inline float tree16(Floats a) {
@@ -187,27 +195,41 @@ inline Ints load_codes(const std::byte* row, int, int i) {
   return load_16bit(reinterpret_cast<const std::int16_t*>(row) + i);
 }
 
-/// 16 lanes as whole numbers below 2^41: rounded in binary32, then carried over exactly.
+/// 4 whole numbers from 0 to below 2^51, as integers: in a double of 2^52 and more the last bit counts 1.
+inline __m256i whole_numbers(__m128 a) {
+  const __m256d shift = _mm256_set1_pd(0x1p52);
+  const __m256d shifted = _mm256_add_pd(_mm256_cvtps_pd(a), shift);
+  return _mm256_sub_epi64(_mm256_castpd_si256(shifted), _mm256_castpd_si256(shift));
+}
+
+/// Exact sum of lanes taken as whole numbers, none negative.
+struct RoundedSum {
+  __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                    _mm256_setzero_si256()};
+
+  void add(Floats a) {
+    const Floats whole = nearest(a);
+    for (int half = 0; half < 2; ++half) {
+      const __m128 low = _mm256_castps256_ps128(whole.v[half]),
+                   high = _mm256_extractf128_ps(whole.v[half], 1);
+      sum[2 * half] = _mm256_add_epi64(sum[2 * half], whole_numbers(low));
+      sum[2 * half + 1] = _mm256_add_epi64(sum[2 * half + 1], whole_numbers(high));
+    }
+  }
+  std::uint64_t total() const {
+    const __m256i all = _mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3]));
+    alignas(32) std::uint64_t lanes[4];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), all);
+    return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+  }
+};
 inline void store_rounded(std::uint64_t* p, Floats a) {
   const Floats whole = nearest(a);
-  alignas(32) double wide[16];
   for (int half = 0; half < 2; ++half) {
-    _mm256_store_pd(wide + 8 * half, _mm256_cvtps_pd(_mm256_castps256_ps128(whole.v[half])));
-    _mm256_store_pd(wide + 8 * half + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(whole.v[half], 1)));
+    auto* out = reinterpret_cast<__m256i*>(p + 8 * half);
+    _mm256_storeu_si256(out, whole_numbers(_mm256_castps256_ps128(whole.v[half])));
+    _mm256_storeu_si256(out + 1, whole_numbers(_mm256_extractf128_ps(whole.v[half], 1)));
   }
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::uint64_t>(static_cast<std::int64_t>(wide[i]));
-}
-/// Sum of the lanes as whole numbers; sixteen of them stay below 2^53, so the order does not show.
-inline std::uint64_t sum_rounded(Floats a, Mask m) {
-  const Floats whole = choose(m, nearest(a), splat(0.0f));
-  __m256d sum = _mm256_setzero_pd();
-  for (const __m256 half : whole.v) {
-    sum = _mm256_add_pd(sum, _mm256_cvtps_pd(_mm256_castps256_ps128(half)));
-    sum = _mm256_add_pd(sum, _mm256_cvtps_pd(_mm256_extractf128_ps(half, 1)));
-  }
-  const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
-  return static_cast<std::uint64_t>(
-      static_cast<std::int64_t>(_mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)))));
 }
 
 }  // namespace

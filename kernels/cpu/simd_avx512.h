@@ -53,10 +53,12 @@ inline Floats with_sign_of(Floats a, Floats sign) {
       _mm512_ternarylogic_epi32(s, _mm512_castps_si512(sign.v), _mm512_castps_si512(a.v), 0xca))};
 }
 inline Mask less(Floats a, Floats b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+inline Mask equal(Floats a, Floats b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Floats choose(Mask m, Floats yes, Floats no) { return {_mm512_mask_blend_ps(m.m, no.v, yes.v)}; }
 inline Mask operator&(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & b.m)}; }
 inline Mask without(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & ~b.m)}; }
 
+inline bool any(Mask m) { return m.m != 0; }
 inline float lane0(Floats a) { return _mm512_cvtss_f32(a.v); }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
 inline float tree16(Floats a) {
@@ -113,14 +115,18 @@ inline Ints load_codes(const std::byte* row, int plane, int i) {
   return {_mm512_sub_epi32(_mm512_or_si512(_mm512_slli_epi32(high, 8), low), _mm512_set1_epi32(32768))};
 }
 
-/// Sum of the lanes as whole numbers; each is below 2^41.
-inline std::uint64_t sum_rounded(Floats a, Mask m) {
-  const __m512i low = _mm512_cvtps_epi64(_mm512_castps512_ps256(a.v));
-  const __m512i high = _mm512_cvtps_epi64(_mm512_extractf32x8_ps(a.v, 1));
-  const __m512i sum = _mm512_add_epi64(_mm512_maskz_mov_epi64(static_cast<__mmask8>(m.m), low),
-                                       _mm512_maskz_mov_epi64(static_cast<__mmask8>(m.m >> 8), high));
-  return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(sum));
-}
+/// Exact sum of lanes taken as whole numbers; each is below 2^41.
+struct RoundedSum {
+  __m512i low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
+
+  void add(Floats a) {
+    low = _mm512_add_epi64(low, _mm512_cvtps_epi64(_mm512_castps512_ps256(a.v)));
+    high = _mm512_add_epi64(high, _mm512_cvtps_epi64(_mm512_extractf32x8_ps(a.v, 1)));
+  }
+  std::uint64_t total() const {
+    return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(_mm512_add_epi64(low, high)));
+  }
+};
 inline void store_rounded(std::uint64_t* p, Floats a) {
   _mm512_storeu_si512(p, _mm512_cvtps_epi64(_mm512_castps512_ps256(a.v)));
   _mm512_storeu_si512(p + 8, _mm512_cvtps_epi64(_mm512_extractf32x8_ps(a.v, 1)));

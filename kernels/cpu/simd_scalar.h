@@ -99,6 +99,9 @@ inline Floats with_sign_of(Floats a, Floats sign) {
 inline Mask less(Floats a, Floats b) {
   return mask([&](int i) { return a.v[i] < b.v[i]; });
 }
+inline Mask equal(Floats a, Floats b) {
+  return mask([&](int i) { return a.v[i] == b.v[i]; });
+}
 inline Floats choose(Mask m, Floats yes, Floats no) {
   return lanes<Floats>([&](int i) { return m.m[i] ? yes.v[i] : no.v[i]; });
 }
@@ -109,6 +112,12 @@ inline Mask without(Mask a, Mask b) {
   return mask([&](int i) { return a.m[i] && !b.m[i]; });
 }
 
+inline bool any(Mask m) {
+  for (const bool one : m.m) {
+    if (one) return true;
+  }
+  return false;
+}
 inline float lane0(Floats a) { return a.v[0]; }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
 inline float tree16(Floats a) {
@@ -196,12 +205,15 @@ inline Ints load_codes(const std::byte* row, int, int i) {
 inline void store_rounded(std::uint64_t* p, Floats a) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint64_t>(__builtin_rintf(a.v[i]));
 }
-/// Sum of the lanes as whole numbers.
-inline std::uint64_t sum_rounded(Floats a, Mask m) {
+/// Exact sum of lanes taken as whole numbers, none negative.
+struct RoundedSum {
   std::uint64_t sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += m.m[i] ? static_cast<std::uint64_t>(__builtin_rintf(a.v[i])) : 0;
-  return sum;
-}
+
+  void add(Floats a) {
+    for (const float x : a.v) sum += static_cast<std::uint64_t>(__builtin_rintf(x));
+  }
+  std::uint64_t total() const { return sum; }
+};
 
 }  // namespace
 }  // namespace grokd::kernels

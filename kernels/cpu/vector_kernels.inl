@@ -8,6 +8,15 @@ namespace {
 
 constexpr int kWidth = 16;
 
+/// body(i, left) for i = 0, 16, ... below n; `left` is what remains, or 16 as a constant where that is
+/// enough.
+template <class Body>
+inline void each_vector(int n, const Body& body) {
+  int i = 0;
+  for (; i + kWidth <= n; i += kWidth) body(i, kWidth);
+  if (i < n) body(i, n - i);
+}
+
 // ---- sums in 64 lanes ------------------------------------------------------------------------------------
 
 inline float tree64(const Floats l[4]) { return tree16((l[0] + l[2]) + (l[1] + l[3])); }
@@ -38,6 +47,10 @@ inline Floats exp(Floats x) {
   return times_power_of_two(splat(1.0f) + fma(r * r, q, r), n);
 }
 
+// exp of this and less vanishes beside 1, and in units of 2^-40. Taking it instead of less spares the
+// processor the denormal numbers, which cost it hundreds of cycles each.
+constexpr float kVanishes = -40;
+
 inline Floats tanh(Floats x) {
   const Floats z = magnitude(x);
   const Floats s = x * x;
@@ -57,7 +70,8 @@ inline Floats soft_cap(Floats x, float cap, float inverse_cap) {
 
 inline Floats gelu(Floats u) {
   const Floats cubic = fma(u * u, splat(0x1.6e4e26p-5f), splat(1.0f));
-  return u / (splat(1.0f) + exp((u * splat(-0x1.988454p+0f)) * cubic));
+  const Floats z = (u * splat(-0x1.988454p+0f)) * cubic;
+  return u / (splat(1.0f) + exp(larger(splat(kVanishes), z)));
 }
 
 // ---- quantiser (section 3) -------------------------------------------------------------------------------
@@ -80,9 +94,7 @@ inline Grid grid(std::int32_t bits) {
 
 inline Grid grid_of(const float* x, int n) {
   Ints most = splat_int(0);
-  int i = 0;
-  for (; i + kWidth <= n; i += kWidth) most = larger(most, magnitude_bits(load(x + i)));
-  if (i < n) most = larger(most, magnitude_bits(load(x + i, n - i)));
+  each_vector(n, [&](int i, int left) { most = larger(most, magnitude_bits(load(x + i, left))); });
   return grid(largest(most));
 }
 
@@ -93,13 +105,13 @@ inline Ints code_of(Floats x, const Grid& g) {
 void quantise(const float* x, int n, std::byte* codes, int plane, float* scale) {
   const Grid g = grid_of(x, n);
   *scale = g.scale;
-  for (int i = 0; i < n; i += kWidth) store_codes(codes, plane, i, code_of(load(x + i, n - i), g));
+  each_vector(n, [&](int i, int left) { store_codes(codes, plane, i, code_of(load(x + i, left), g)); });
 }
 
 void quantise_plain(const float* x, int n, std::int16_t* codes, float* scale) {
   const Grid g = grid_of(x, n);
   *scale = g.scale;
-  for (int i = 0; i < n; i += kWidth) store_16bit(codes + i, code_of(load(x + i, n - i), g));
+  each_vector(n, [&](int i, int left) { store_16bit(codes + i, code_of(load(x + i, left), g)); });
 }
 
 void read_codes(const std::byte* codes, int plane, int n, std::int16_t* out) {
@@ -121,11 +133,11 @@ void split_codes(const std::byte* codes, int plane, int n, int stride, std::int1
 // ---- norms -----------------------------------------------------------------------------------------------
 
 void scale(const float* x, float multiplier, int n, float* y) {
-  for (int i = 0; i < n; i += kWidth) store(y + i, load(x + i, n - i) * splat(multiplier), n - i);
+  each_vector(n, [&](int i, int left) { store(y + i, load(x + i, left) * splat(multiplier), left); });
 }
 
 void add(const float* y, int n, float* h) {
-  for (int i = 0; i < n; i += kWidth) store(h + i, load(h + i, n - i) + load(y + i, n - i), n - i);
+  each_vector(n, [&](int i, int left) { store(h + i, load(h + i, left) + load(y + i, left), left); });
 }
 
 /// 1 / sqrt(mean of squares + eps); NaN if the sum is not finite.
@@ -137,15 +149,16 @@ inline float inverse_rms(const float* x, float eps, int n) {
 
 void norm(const float* x, const float* gain, float eps, int n, float* y) {
   const Floats r = splat(inverse_rms(x, eps, n));
-  for (int i = 0; i < n; i += kWidth) store(y + i, load(gain + i, n - i) * (load(x + i, n - i) * r), n - i);
+  each_vector(n,
+              [&](int i, int left) { store(y + i, load(gain + i, left) * (load(x + i, left) * r), left); });
 }
 
 void add_norm(const float* y, const float* gain, float eps, int n, float* h) {
   const Floats r = splat(inverse_rms(y, eps, n));
-  for (int i = 0; i < n; i += kWidth) {
-    const Floats normed = load(gain + i, n - i) * (load(y + i, n - i) * r);
-    store(h + i, load(h + i, n - i) + normed, n - i);
-  }
+  each_vector(n, [&](int i, int left) {
+    const Floats normed = load(gain + i, left) * (load(y + i, left) * r);
+    store(h + i, load(h + i, left) + normed, left);
+  });
 }
 
 void rope(const float* x, const float* cosine, const float* sine, int half, float* y) {
@@ -200,33 +213,46 @@ void router(const float* x, int n, const float* w, int experts, float cap, float
 // ---- experts and logits ----------------------------------------------------------------------------------
 
 void gelu_product(const float* u, const float* v, int n, float* t) {
-  for (int i = 0; i < n; i += kWidth) store(t + i, gelu(load(u + i, n - i)) * load(v + i, n - i), n - i);
+  each_vector(n, [&](int i, int left) { store(t + i, gelu(load(u + i, left)) * load(v + i, left), left); });
 }
 
 void weigh(const float* y, float gate, bool first, int n, float* z) {
-  for (int i = 0; i < n; i += kWidth) {
-    const Floats product = splat(gate) * load(y + i, n - i);
-    store(z + i, first ? product : load(z + i, n - i) + product, n - i);
+  each_vector(n, [&](int i, int left) {
+    const Floats product = splat(gate) * load(y + i, left);
+    store(z + i, first ? product : load(z + i, left) + product, left);
+  });
+}
+
+template <int kGroups>
+inline Floats group_tree(const float* y, std::ptrdiff_t group_stride, int left) {
+  if constexpr (kGroups == 1) {
+    return load(y, left);
+  } else {
+    return group_tree<kGroups / 2>(y, group_stride, left) +
+           group_tree<kGroups / 2>(y + kGroups / 2 * group_stride, group_stride, left);
   }
 }
 
-void sum_groups(float* y, int groups, std::ptrdiff_t group_stride, int n, float* out) {
-  for (int i = 0; i < n; i += kWidth) {
-    for (int s = 1; s < groups; s *= 2) {
-      for (int g = 0; g < groups; g += 2 * s) {
-        float* a = y + g * group_stride + i;
-        store(a, load(a, n - i) + load(a + s * group_stride, n - i), n - i);
-      }
-    }
-    store(out + i, load(y + i, n - i), n - i);
-  }
+inline Floats group_tree(const float* y, int groups, std::ptrdiff_t group_stride, int left) {
+  if (groups == 1) return load(y, left);
+  return group_tree(y, groups / 2, group_stride, left) +
+         group_tree(y + groups / 2 * group_stride, groups / 2, group_stride, left);
+}
+
+void sum_groups(const float* y, int groups, std::ptrdiff_t group_stride, int n, float* out) {
+  each_vector(n, [&](int i, int left) {
+    const Floats sum = groups == 8   ? group_tree<8>(y + i, group_stride, left)
+                       : groups == 1 ? load(y + i, left)
+                                     : group_tree(y + i, groups, group_stride, left);
+    store(out + i, sum, left);
+  });
 }
 
 void finish_logits(float* y, int n, float multiplier, float cap, float inverse_cap) {
-  for (int i = 0; i < n; i += kWidth) {
-    const Floats z = load(y + i, n - i) * splat(multiplier);
-    store(y + i, cap != 0 ? soft_cap(z, cap, inverse_cap) : z, n - i);
-  }
+  each_vector(n, [&](int i, int left) {
+    const Floats z = load(y + i, left) * splat(multiplier);
+    store(y + i, cap != 0 ? soft_cap(z, cap, inverse_cap) : z, left);
+  });
 }
 
 // ---- attention -------------------------------------------------------------------------------------------
@@ -394,7 +420,7 @@ void accumulate(const AttentionQueries& q, const PageHead& page, const float* s,
 }
 
 void divide(const float* num, float den, int n, float* o) {
-  for (int i = 0; i < n; i += kWidth) store(o + i, load(num + i, n - i) / splat(den), n - i);
+  each_vector(n, [&](int i, int left) { store(o + i, load(num + i, left) / splat(den), left); });
 }
 
 float exp_one(float x) { return lane0(exp(splat(x))); }
@@ -404,33 +430,44 @@ float exp_one(float x) { return lane0(exp(splat(x))); }
 bool finite_max(const float* x, int n, float* out) {
   Ints bits = splat_int(0);
   Floats most = splat(-__builtin_inff());
-  for (int i = 0; i < n; i += kWidth) {
-    const Floats v = load(x + i, n - i);
+  each_vector(n, [&](int i, int left) {
+    const Floats v = load(x + i, left);
     bits = larger(bits, magnitude_bits(v));
-    most = larger(choose(first_lanes(n - i), v, splat(-__builtin_inff())), most);
-  }
+    most = larger(choose(first_lanes(left), v, splat(-__builtin_inff())), most);
+  });
   *out = largest(most);
   return largest(bits) < 0x7f800000;
 }
 
-std::uint64_t exp_total(const float* x, int n, float largest_x, std::uint64_t* terms) {
-  std::uint64_t total = 0;
+int find(const float* x, int n, float value) {
   for (int i = 0; i < n; i += kWidth) {
-    const Floats weight = exp(load(x + i, n - i) - splat(largest_x)) * splat(0x1p40f);
-    total += sum_rounded(weight, first_lanes(n - i));
-    if (terms) store_rounded(terms + i, weight);
+    if (!any(equal(load(x + i, n - i), splat(value)) & first_lanes(n - i))) continue;
+    while (x[i] != value) ++i;
+    return i;
   }
-  return total;
+  return n;
+}
+
+std::uint64_t exp_total(const float* x, int n, float largest_x, std::uint64_t* terms) {
+  RoundedSum sum;
+  each_vector(n, [&](int i, int left) {
+    const Floats difference = larger(splat(kVanishes), load(x + i, left) - splat(largest_x));
+    Floats weight = exp(difference) * splat(0x1p40f);
+    weight = larger(choose(first_lanes(left), weight, splat(0)), splat(0));  // a NaN weighs nothing
+    sum.add(weight);
+    if (terms) store_rounded(terms + i, weight);
+  });
+  return sum.total();
 }
 
 void divide_all(float* x, int n, float divisor) {
-  for (int i = 0; i < n; i += kWidth) store(x + i, load(x + i, n - i) / splat(divisor), n - i);
+  each_vector(n, [&](int i, int left) { store(x + i, load(x + i, left) / splat(divisor), left); });
 }
 
 constexpr VectorKernels kTable = {
     scale,      add,    norm,         add_norm,   quantise,   quantise_plain, read_codes, split_codes,
     rope,       router, gelu_product, weigh,      sum_groups, finish_logits,  scores,     block_max,
-    accumulate, divide, exp_one,      finite_max, exp_total,  divide_all,
+    accumulate, divide, exp_one,      finite_max, find,       exp_total,      divide_all,
 };
 
 }  // namespace
