@@ -49,6 +49,10 @@ class StackAutomaton {
   /// Throws TooAmbiguous.
   const UniformRun& uniform_run(ConfigId config);
 
+  bool knows_uniform_run(ConfigId config) const {
+    return configs_[config].uniform && configs_[config].uniform->length >= 0;
+  }
+
   /// Sets the work allowed until the next call, in steps of about 50 ns; unlimited at first.
   void set_budget(std::int64_t steps) { budget_ = steps; }
   /// True when so much has been stored that `forget_all_but` is worth its time.

@@ -56,6 +56,7 @@ void TokenTrie::add(std::string_view bytes, TokenId id, std::vector<int>& path) 
     path.push_back(static_cast<int>(nodes_.size()));
     nodes_.push_back(node);
   }
+  max_depth_ = std::max(max_depth_, static_cast<int>(bytes.size()));
   tokens_.push_back(id);
   bytes_[id] = bytes;
   if (bytes.size() == 1) single_bytes_.set(static_cast<std::uint8_t>(bytes[0]));
@@ -92,21 +93,23 @@ void TokenTrie::describe_texts() {
     at[i] = {utf8, path.back(), characters, characters, !utf8.valid};
     path.push_back(i);
   }
+  texts_.resize(nodes_.size());
   for (int i = static_cast<int>(nodes_.size()) - 1; i > 0; --i) {
-    Node& node = nodes_[i];
-    Node& parent_node = nodes_[at[i].parent];
+    const std::uint8_t byte = nodes_[i].byte;
     Position& parent = at[at[i].parent];
-    if (node.byte < 0x80) {
-      node.ascii[node.byte / 64] |= std::uint64_t{1} << (node.byte % 64);
+    Text& text = texts_[i];
+    Text& parent_text = texts_[at[i].parent];
+    if (byte < 0x80) {
+      text.ascii[byte / 64] |= std::uint64_t{1} << (byte % 64);
     } else {
-      node.has_non_ascii = true;
+      text.has_non_ascii = true;
     }
-    node.is_text = parent.utf8.at_boundary() && !at[i].is_broken;
-    node.characters = static_cast<std::uint16_t>(at[i].longest - parent.characters);
+    nodes_[i].is_text = parent.utf8.at_boundary() && !at[i].is_broken;
+    text.characters = static_cast<std::uint16_t>(at[i].longest - parent.characters);
     parent.longest = std::max(parent.longest, at[i].longest);
     parent.is_broken = parent.is_broken || at[i].is_broken;
-    parent_node.has_non_ascii = parent_node.has_non_ascii || node.has_non_ascii;
-    for (int word = 0; word < 2; ++word) parent_node.ascii[word] |= node.ascii[word];
+    parent_text.has_non_ascii = parent_text.has_non_ascii || text.has_non_ascii;
+    for (int word = 0; word < 2; ++word) parent_text.ascii[word] |= text.ascii[word];
   }
 }
 

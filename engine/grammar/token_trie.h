@@ -16,16 +16,18 @@ namespace grokd::grammar {
 class TokenTrie {
  public:
   struct Node {
-    std::uint8_t byte = 0;  // the edge from the parent
-    std::uint16_t depth = 0;
     int end = 0;          // one past the last node of the subtree
-    int first_token = 0;  // in `tokens`; the node's own tokens, then those below it
-    // About the texts from the parent down through this node, valid if `is_text`: the parent ends a character
-    // and all that follows is UTF-8 (the last character may be cut off).
-    bool is_text = false;
-    bool has_non_ascii = false;
-    std::uint16_t characters = 0;             // of the longest
+    int first_token = 0;  // in `tokens_`; the node's own tokens, then those below it
+    std::uint16_t depth = 0;
+    std::uint8_t byte = 0;  // the edge from the parent
+    bool is_text = false;   // the node has a `Text`
+  };
+  /// The texts from a node's parent down through the node, where the parent ends a character and all that
+  /// follows is UTF-8 (the last character may be cut off).
+  struct Text {
     std::array<std::uint64_t, 2> ascii = {};  // bit c: ASCII character c occurs
+    std::uint16_t characters = 0;             // of the longest
+    bool has_non_ascii = false;
   };
 
   /// Tokens without bytes, control ids and `excluded` are left out. Ids from `vocab_size` on are, too. The
@@ -33,6 +35,8 @@ class TokenTrie {
   TokenTrie(const Tokenizer& tokenizer, int vocab_size, std::span<const TokenId> excluded);
 
   const std::vector<Node>& nodes() const { return nodes_; }  // node 0 is the root
+  int max_depth() const { return max_depth_; }
+  const Text& text(int node) const { return texts_[node]; }
   std::span<const TokenId> own_tokens(int node) const;
   std::span<const TokenId> subtree_tokens(int node) const;
   /// Of one token; empty if it is left out.
@@ -46,9 +50,11 @@ class TokenTrie {
   void describe_texts();
 
   std::vector<Node> nodes_;
+  std::vector<Text> texts_;              // by node; apart, to keep what every walk reads small
   std::vector<TokenId> tokens_;          // in the order of the nodes
   std::vector<std::string_view> bytes_;  // by id
   std::bitset<256> single_bytes_;
+  int max_depth_ = 0;
 };
 
 }  // namespace grokd::grammar

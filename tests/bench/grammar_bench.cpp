@@ -60,7 +60,7 @@ std::vector<Sample> samples() {
       {"any text", &GrammarCompiler::compile_regex, R"((.|\n)*)", "Nothing in particular is asked for here."},
       {"text with a vowel", &GrammarCompiler::compile_regex, R"(.*[aeiou].*)", "Rhythm, then a vowel."},
       {"short words", &GrammarCompiler::compile_regex, R"(([a-z]{1,8}[ ,.])*)",
-       "some words, none of them long."},
+       "some words,none of them long."},
   };
 }
 

@@ -1,19 +1,19 @@
-#include "engine/grammar/token_mask.h"
+#include "engine/grammar/allowed_tokens.h"
 
 #include <span>
 
 namespace grokd::grammar {
 namespace {
 
-constexpr int kSmallSubtree = 16;  // nodes; reading them costs less than finding a uniform run
+constexpr int kLargeSubtree = 16;  // nodes; fewer are read in less time than it takes to find a uniform run
 
 void set_bits(std::span<const TokenId> tokens, std::vector<std::uint64_t>& mask) {
   for (TokenId id : tokens) mask[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << (id % 64);
 }
 
-bool all_within(const TokenTrie::Node& node, const UniformRun& run) {
-  return (node.ascii[0] & ~run.ascii[0]) == 0 && (node.ascii[1] & ~run.ascii[1]) == 0 &&
-         (run.non_ascii || !node.has_non_ascii) && node.characters <= run.length;
+bool all_within(const TokenTrie::Text& text, const UniformRun& run) {
+  return (text.ascii[0] & ~run.ascii[0]) == 0 && (text.ascii[1] & ~run.ascii[1]) == 0 &&
+         (run.non_ascii || !text.has_non_ascii) && text.characters <= run.length;
 }
 
 }  // namespace
@@ -23,21 +23,24 @@ bool all_within(const TokenTrie::Node& node, const UniformRun& run) {
 void add_allowed_tokens(const TokenTrie& trie, StackAutomaton& automaton, ConfigId config,
                         std::vector<std::uint64_t>& mask) {
   const auto& nodes = trie.nodes();
-  std::vector<ConfigId> path = {config};  // by depth
+  std::vector<ConfigId> path(static_cast<std::size_t>(trie.max_depth()) + 1, config);  // by depth
   for (int i = 1; i < static_cast<int>(nodes.size());) {
     const TokenTrie::Node& node = nodes[i];
-    path.resize(node.depth);
-    const ConfigId before = path.back();
+    const ConfigId before = path[node.depth - 1];
     const ConfigId after = automaton.step(before, node.byte);
-    const bool try_whole = after != kDead && node.is_text && node.end - i >= kSmallSubtree;
     if (after == kDead) {
       i = node.end;
-    } else if (try_whole && all_within(node, automaton.uniform_run(before))) {
+      continue;
+    }
+    const int size = node.end - i;
+    const bool try_whole =
+        node.is_text && size > 1 && (size >= kLargeSubtree || automaton.knows_uniform_run(before));
+    if (try_whole && all_within(trie.text(i), automaton.uniform_run(before))) {
       set_bits(trie.subtree_tokens(i), mask);
       i = node.end;
     } else {
       set_bits(trie.own_tokens(i), mask);
-      path.push_back(after);
+      path[node.depth] = after;
       ++i;
     }
   }
