@@ -1,4 +1,5 @@
-"""Fails on a breach of the tree's rules: who may include whom, where heavy headers may stand, sizes, page links.
+"""Fails on a breach of the tree's rules: who may include whom, where heavy headers may stand, sizes, page links,
+routes without a description.
 
     check_layout.py ROOT
 
@@ -127,9 +128,22 @@ def check_links(root, file):
     return breaches
 
 
+def check_routes(root):
+    """The table of routes and openapi.yaml list the same methods and paths."""
+    table, description = root / "service/routes.cpp", root / "openapi.yaml"
+    if not table.exists():
+        return []
+    served = set(re.findall(r'^    \{"(\w+)", "([^"]+)", handlers::', table.read_text(), re.M))
+    paths = description.read_text().split("\npaths:\n")[1].split("\ncomponents:")[0]
+    described = {(method.upper(), path) for path, body in re.findall(r"^  (/\S*):\n((?:    .*\n|\n)*)", paths, re.M)
+                 for method in re.findall(r"^    (get|post|put|delete):", body, re.M)}
+    return [f"service/routes.cpp:1: {method} {path} is not in openapi.yaml" for method, path in served - described] + \
+        [f"openapi.yaml:1: {method} {path} is no route of service/routes.cpp" for method, path in described - served]
+
+
 def check(root):
     root = pathlib.Path(root).resolve()
-    breaches, files = [], tracked_files(root)
+    breaches, files = check_routes(root), tracked_files(root)
     for file in files:
         size = (root / file).stat().st_size
         if size > MAX_FILE_BYTES:

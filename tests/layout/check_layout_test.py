@@ -55,6 +55,14 @@ class Rules(unittest.TestCase):
     def test_long_files_are_named(self):
         self.assert_breach({"api/a.cpp": "\n" * (check_layout.MAX_SOURCE_LINES + 1)}, "over")
 
+    def test_a_route_without_description_is_named(self):
+        table = 'constexpr Route kRoutes[] = {\n    {"GET", "/a", handlers::a},\n    {"POST", "/b/{id}", handlers::b},\n'
+        described = "openapi: 3.1.0\npaths:\n  /a:\n    get:\n      x: y\n%scomponents:\n"
+        more = "  /b/{id}:\n    post:\n      x: y\n"
+        self.assertEqual(breaches_of({"service/routes.cpp": table, "openapi.yaml": described % more}), [])
+        self.assert_breach({"service/routes.cpp": table, "openapi.yaml": described % ""}, "POST /b/{id} is not in openapi.yaml")
+        self.assert_breach({"service/routes.cpp": table[:-40], "openapi.yaml": described % more}, "is no route")
+
     def test_dead_links_are_named(self):
         self.assert_breach({"docs/a.md": "[b](../gone.md)\n"}, "link to ../gone.md")
 
