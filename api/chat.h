@@ -16,18 +16,18 @@ enum class ChatRole { system, user, assistant, tool };  // the wire's "developer
 
 struct ChatMessage {
   ChatRole role = ChatRole::user;
-  std::string content;  // text parts joined; "" for null
-  std::string name;     // "" = none
+  std::string content{};  // text parts joined; "" for null
+  std::string name{};     // "" = none
 };
 
 struct ChatRequest : GenerationFields {
-  std::vector<ChatMessage> messages;       // at least one
-  std::optional<std::int64_t> max_tokens;  // as asked, at least 1; may be more than the context
+  std::vector<ChatMessage> messages{};       // at least one
+  std::optional<std::int64_t> max_tokens{};  // as asked, at least 1; may be more than the context
   bool logprobs = false;
   int top_logprobs = 0;  // 0..20
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the last message is the assistant's and stays open
-  std::string chat_template_kwargs;     // JSON text, "" = none
+  std::string chat_template_kwargs{};   // JSON text, "" = none
 };
 
 /// Throws ApiError (400) when the body is not a valid request.
@@ -43,17 +43,17 @@ void read_turn_end(FieldReader& fields, const std::vector<ChatMessage>& messages
 
 struct ChatChoice {
   int index = 0;
-  std::string content;
-  std::optional<std::vector<TokenLogprob>> logprobs;
+  std::string content{};
+  std::optional<std::vector<TokenLogprob>> logprobs{};
   FinishReason finish_reason = FinishReason::stop;
-  StopReason stop_reason;
-  std::optional<std::vector<TokenId>> token_ids, prompt_token_ids;  // return_token_ids
+  StopReason stop_reason{};
+  std::optional<std::vector<TokenId>> token_ids{}, prompt_token_ids{};  // return_token_ids
 };
 
 struct ChatResponse {
-  ResponseHead head;
-  std::vector<ChatChoice> choices;  // by rising index
-  Usage usage;
+  ResponseHead head{};
+  std::vector<ChatChoice> choices{};  // by rising index
+  Usage usage{};
 };
 
 std::string to_json(const ChatResponse& response);
@@ -61,7 +61,7 @@ std::string to_json(const ChatResponse& response);
 /// One event of a choice. Nothing is copied; all lives until the call returns.
 struct ChatDelta {
   int index = 0;
-  std::string_view content;  // "" in append_finish: the event has an empty delta
+  std::string_view content{};  // "" in append_finish: the event has an empty delta
   const std::vector<TokenLogprob>* logprobs = nullptr;
   const std::vector<TokenId>* token_ids = nullptr;
   const std::vector<TokenId>* prompt_token_ids = nullptr;  // first event of a choice

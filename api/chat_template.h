@@ -14,13 +14,13 @@ namespace grokd::api {
 /// One format. A turn is text with placeholders: "{content}" (once), "{name}", and "{bos}" and "{eos}", which
 /// stand for those token ids. In the text itself the tokenizer's markers ("<|user|>") are matched.
 struct ChatTemplate {
-  std::string name;
-  std::string begin;  // before the first message
-  std::string system, user, assistant, tool;
-  std::string generation_prompt;        // opens the assistant's turn
-  std::vector<std::string> stop;        // default stop strings: how an imagined next turn begins
-  std::vector<TokenId> stop_token_ids;  // default stop ids, beside the model's end of sequence
-  bool merge_system = false;            // the system turn goes where the next user message's content begins
+  std::string name{};
+  std::string begin{};  // before the first message
+  std::string system{}, user{}, assistant{}, tool{};
+  std::string generation_prompt{};        // opens the assistant's turn
+  std::vector<std::string> stop{};        // default stop strings: how an imagined next turn begins
+  std::vector<TokenId> stop_token_ids{};  // default stop ids, beside the model's end of sequence
+  bool merge_system = false;              // the system turn goes where the next user message's content begins
 };
 
 /// The built-in formats, in one table: plain, demo, grok-2, mistral, llama-2, chatml.

@@ -104,12 +104,12 @@ double parse_timeout_header(std::string_view value);
 
 /// What all events of a stream and the plain answer begin with.
 struct ResponseHead {
-  std::string id;            // "cmpl-..." or "chatcmpl-..."
+  std::string id{};          // "cmpl-..." or "chatcmpl-..."
   std::int64_t created = 0;  // seconds since 1970
-  std::string model;         // the served id
-  std::string system_fingerprint;
-  std::optional<ServiceTier> service_tier;  // the tier used
-  std::optional<std::int64_t> seed_used;
+  std::string model{};       // the served id
+  std::string system_fingerprint{};
+  std::optional<ServiceTier> service_tier{};  // the tier used
+  std::optional<std::int64_t> seed_used{};
 };
 
 /// `{"id":...,"object":...,...,"choices":[`

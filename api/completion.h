@@ -17,10 +17,10 @@ namespace grokd::api {
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
 struct CompletionRequest : GenerationFields {
-  std::vector<Prompt> prompts;   // at least one
-  std::int64_t max_tokens = 16;  // as asked: may be more than the context; 0 only with echo
-  int best_of = 1;               // >= n
-  std::optional<int> logprobs;   // 0..20 alternatives a token; none: not asked for
+  std::vector<Prompt> prompts{};  // at least one
+  std::int64_t max_tokens = 16;   // as asked: may be more than the context; 0 only with echo
+  int best_of = 1;                // >= n
+  std::optional<int> logprobs{};  // 0..20 alternatives a token; none: not asked for
   bool echo = false;
 };
 
@@ -29,17 +29,17 @@ CompletionRequest parse_completion_request(std::string_view body, const RequestL
 
 struct CompletionChoice {
   int index = 0;  // prompt_index * n + k
-  std::string text;
-  std::optional<std::vector<TokenLogprob>> logprobs;
+  std::string text{};
+  std::optional<std::vector<TokenLogprob>> logprobs{};
   FinishReason finish_reason = FinishReason::stop;
-  StopReason stop_reason;
-  std::optional<std::vector<TokenId>> token_ids, prompt_token_ids;  // return_token_ids
+  StopReason stop_reason{};
+  std::optional<std::vector<TokenId>> token_ids{}, prompt_token_ids{};  // return_token_ids
 };
 
 struct CompletionResponse {
-  ResponseHead head;
-  std::vector<CompletionChoice> choices;  // by rising index
-  Usage usage;
+  ResponseHead head{};
+  std::vector<CompletionChoice> choices{};  // by rising index
+  Usage usage{};
 };
 
 std::string to_json(const CompletionResponse& response);
@@ -47,7 +47,7 @@ std::string to_json(const CompletionResponse& response);
 /// One event of a choice. Nothing is copied; all lives until the call returns.
 struct CompletionDelta {
   int index = 0;
-  std::string_view text;
+  std::string_view text{};
   const std::vector<TokenLogprob>* logprobs = nullptr;
   const std::vector<TokenId>* token_ids = nullptr;
   const std::vector<TokenId>* prompt_token_ids = nullptr;  // first event of a choice

@@ -11,15 +11,15 @@
 namespace grokd::api {
 
 struct TopLogprob {
-  std::string bytes;  // what the token adds to the text
+  std::string bytes{};  // what the token adds to the text
   float logprob = 0;
 };
 
 struct TokenLogprob {
-  std::string bytes;
-  std::optional<float> logprob;  // none: the very first prompt token, nothing precedes it
-  std::vector<TopLogprob> top;   // best first, as many as were asked for
-  std::int64_t text_offset = 0;  // completions only; TextOffsets counts it
+  std::string bytes{};
+  std::optional<float> logprob{};  // none: the very first prompt token, nothing precedes it
+  std::vector<TopLogprob> top{};   // best first, as many as were asked for
+  std::int64_t text_offset = 0;    // completions only; TextOffsets counts it
 };
 
 /// The token's text, or `bytes:\xF0\x9F` if its bytes are not valid UTF-8 alone, so that keys stay distinct.

@@ -9,11 +9,11 @@
 namespace grokd::api {
 
 struct ModelCard {
-  std::string id;
+  std::string id{};
   std::int64_t created = 0;  // seconds since 1970
   int max_model_len = 0;     // context in tokens
-  std::optional<std::string> root;
-  std::string chat_template;  // name of the format messages are put in, e.g. "plain"
+  std::optional<std::string> root{};
+  std::string chat_template{};  // name of the format messages are put in, e.g. "plain"
 };
 
 std::string to_json(const ModelCard& card);
