@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <utility>
 
 #include "engine/model_runner.h"
@@ -44,8 +43,7 @@ std::unique_ptr<LoadedModel> load(Server& server) {
   const ServerConfig& config = server.config();
   ModelHost& host = server.host();
   auto model = std::make_unique<LoadedModel>();
-  model->tokenizer =
-      load_tokenizer((std::filesystem::path(config.model_dir) / host.config().tokenizer).string());
+  model->tokenizer = load_tokenizer(config.model_dir, host.config());
   const ProgressSink progress = [&host](const LoadProgress& p) {
     if (p.bytes_total > 0)
       host.set_progress(0.99 * static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total));

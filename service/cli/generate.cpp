@@ -74,7 +74,7 @@ void print_json(const Generated& answer, std::uint64_t seed) {
 int run_generate(const GenerateFlags& flags) {
   const ModelConfig config =
       flags.preset.empty() ? load_model_config(flags.model) : preset_config(flags.preset);
-  const auto tokenizer = load_tokenizer(flags.model + "/" + config.tokenizer);
+  const auto tokenizer = load_tokenizer(flags.model, config);
   Request request = make_request(flags, config, *tokenizer);
   const std::uint64_t seed = request.sampling.seed;
   RunnerOptions options = flags.runner;
