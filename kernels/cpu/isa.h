@@ -35,6 +35,12 @@ struct PageHead {
   const float* value_scale = nullptr;    // [64]
 };
 
+/// What a draw's random words depend on besides the token.
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint32_t draw = 0, choice = 0;
+};
+
 /// Loops over floats and 16-bit codes. `plane`: see layout.h. Rows need no alignment.
 struct VectorKernels {
   void (*scale)(const float* x, float multiplier, int n, float* y);
@@ -76,6 +82,14 @@ struct VectorKernels {
   /// null.
   std::uint64_t (*exp_total)(const float* x, int n, float largest, std::uint64_t* terms);
   void (*divide_all)(float* x, int n, float divisor);
+  /// Sum of the weights of all x <= bound; null: their number.
+  std::uint64_t (*sum_up_to)(const float* x, const std::uint64_t* weights, int n, float bound);
+  /// Indices of above < x <= up_to, rising; returns their number.
+  int (*collect)(const float* x, int n, float above, float up_to, std::int32_t* indices);
+  /// Bit i is set for every y[i] that may reach `least` with its Gumbel number added, and perhaps for some
+  /// more. n <= 64; words [64] gets the random words, from `counter` on, if any bit is set.
+  std::uint64_t (*contenders)(const float* y, int n, const DrawKey& key, std::uint32_t counter, float least,
+                              std::uint32_t* words);
 };
 
 /// Products of activation codes with packed weights; see layout.h for the panels.

@@ -12,6 +12,7 @@ constexpr int kTileColumns = 16;
 constexpr int kTileBytes = 64;
 constexpr int kTiles = 4;  // of a panel
 constexpr int kExactSteps = 248;
+constexpr int kStepsAPrefetch = kPrefetchStep / (kTiles * kTileBytes);
 
 /// The tiles of one column range: step k's lie at weights + k * stride.
 struct TileRun {
@@ -20,11 +21,12 @@ struct TileRun {
   int steps;
 };
 
-inline void prefetch(PrefetchWalk& walk) {
-  for (int line = 0; line < walk.lines_per_step; ++line) {
+/// `lines` more lines of what comes next.
+inline void prefetch(PrefetchWalk& walk, int lines) {
+  for (int line = 0; line < lines; ++line) {
     _mm_prefetch(reinterpret_cast<const char*>(walk.next + 64 * line), _MM_HINT_T1);
   }
-  walk.next += 64 * walk.lines_per_step;
+  walk.next += 64 * lines;
 }
 
 inline __m256i four_codes(const std::byte* x) {
@@ -37,10 +39,12 @@ inline __m256i widen(const std::byte* weights) {
   return _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(weights)));
 }
 
-/// sums[r][column] of kRun tiles beside each other, exactly.
+/// sums[r][column] of kRun tiles beside each other, exactly. `passes` such calls go over a panel, and each
+/// prefetches its part.
 template <int kRows, int kRun>
-inline void dot(const std::byte* const* x, const TileRun& run, PrefetchWalk* walk,
+inline void dot(const std::byte* const* x, const TileRun& run, PrefetchWalk& walk, int passes,
                 std::int64_t sums[kRows][kTileColumns * kRun]) {
+  const int lines = (walk.lines_per_step + passes - 1) / passes;
   constexpr int kQuads = 4 * kRun;  // registers of 4 columns, as two lanes each
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kTileColumns * kRun; ++c) sums[r][c] = 0;
@@ -53,7 +57,7 @@ inline void dot(const std::byte* const* x, const TileRun& run, PrefetchWalk* wal
       for (int q = 0; q < kQuads; ++q) pairs[r][q] = _mm256_setzero_si256();
     }
     for (; k < end; ++k, w += run.stride) {
-      if (walk && k % 8 == 0) prefetch(*walk);
+      if (k % kStepsAPrefetch == 0) prefetch(walk, lines);
       __m256i codes[kRows];
 #pragma GCC unroll 3
       for (int r = 0; r < kRows; ++r) codes[r] = four_codes(x[r] + 8 * k);
@@ -85,7 +89,7 @@ void panel_rows(const std::byte* const* x, const float* x_scale, const std::byte
   const auto* w_scale = reinterpret_cast<const float*>(end + kTiles * kTileBytes);
   for (int c = 0; c < kTiles; c += kRun) {
     std::int64_t sums[kRows][kTileColumns * kRun];
-    dot<kRows, kRun>(x, {w + c * kTileBytes, kStride, steps}, c == 0 ? &walk : nullptr, sums);
+    dot<kRows, kRun>(x, {w + c * kTileBytes, kStride, steps}, walk, kTiles / kRun, sums);
     for (int r = 0; r < kRows; ++r) {
       for (int i = 0; i < kTileColumns * kRun; ++i) {
         const int column = c * kTileColumns + i;
@@ -109,13 +113,13 @@ void panel(const std::byte* const* x, const float* x_scale, int rows, int, const
 
 void head_row(const std::byte* x, float x_scale, const std::byte* w, int steps, PrefetchWalk& walk,
               float* y) {
-  constexpr int kStride = 2 * kTiles * kTileBytes;
+  constexpr int kStride = 2 * kTiles * kTileBytes, kPasses = kTiles;  // both planes of a step count as one
   const std::byte* end = w + std::ptrdiff_t{kStride} * steps;
   const auto* w_scale = reinterpret_cast<const float*>(end + 2 * kTiles * kTileBytes);
   for (int c = 0; c < kTiles; ++c) {
     std::int64_t high[1][kTileColumns], low[1][kTileColumns];
-    dot<1, 1>(&x, {w + c * kTileBytes, kStride, steps}, c == 0 ? &walk : nullptr, high);
-    dot<1, 1>(&x, {w + (kTiles + c) * kTileBytes, kStride, steps}, nullptr, low);
+    dot<1, 1>(&x, {w + c * kTileBytes, kStride, steps}, walk, kPasses, high);
+    dot<1, 1>(&x, {w + (kTiles + c) * kTileBytes, kStride, steps}, walk, kPasses, low);
     for (int i = 0; i < kTileColumns; ++i) {
       const int column = c * kTileColumns + i;
       y[column] = static_cast<float>(256 * high[0][i] + low[0][i]) * (x_scale * w_scale[column]);

@@ -10,7 +10,6 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/op_scratch.h"
 #include "kernels/cpu/selection.h"
-#include "kernels/philox.h"
 
 namespace grokd::kernels {
 namespace {
@@ -59,6 +58,9 @@ struct RowSampler {
 
   float* y() const { return own.values; }
   int left() const;
+  float largest_left() const;
+  void exclude_below(float threshold) const;
+  double score(TokenId id, std::uint32_t word) const;
 };
 
 /// The best log-probabilities. Different logits may round to one log-probability, and then the lower id comes
@@ -66,8 +68,8 @@ struct RowSampler {
 void RowSampler::fill_top() const {
   const int count = std::min(static_cast<int>(out.top.size()), vocab);
   if (count == 0) return;
-  const float last =
-      weighted_threshold(x, nullptr, vocab, static_cast<std::uint64_t>(vocab - count + 1), own.sums, own.ids);
+  const float last = weighted_threshold(kernels, x, nullptr, vocab, largest,
+                                        static_cast<std::uint64_t>(vocab - count + 1), own.sums, own.ids);
   const float cut = last - 1e-5f * (1 + std::fabs(last) + std::fabs(largest) + std::fabs(last - largest));
   int filled = 0;
   for (TokenId id = 0; id < vocab; ++id) {
@@ -118,72 +120,76 @@ bool RowSampler::apply_mask() const {
 
 /// -1 if nothing is a number.
 TokenId RowSampler::argmax() const {
-  float most;
-  kernels.finite_max(y(), vocab, &most);
-  const int id = kernels.find(y(), vocab, most);
+  const int id = kernels.find(y(), vocab, largest_left());
   return id < vocab ? id : -1;
 }
 
 int RowSampler::left() const {
-  return static_cast<int>(std::count_if(y(), y() + vocab, [](float value) { return value > kExcluded; }));
+  return vocab - static_cast<int>(kernels.sum_up_to(y(), nullptr, vocab, kExcluded));
+}
+
+float RowSampler::largest_left() const {
+  float most;
+  kernels.finite_max(y(), vocab, &most);
+  return most;
+}
+
+void RowSampler::exclude_below(float threshold) const {
+  for (int v = 0; v < vocab; ++v) y()[v] = y()[v] < threshold ? kExcluded : y()[v];
 }
 
 void RowSampler::keep_top_k() const {
   if (row.top_k <= 0 || row.top_k >= vocab || row.top_k >= left()) return;
-  const float threshold = weighted_threshold(
-      y(), nullptr, vocab, static_cast<std::uint64_t>(vocab - row.top_k + 1), own.sums, own.ids);
-  for (int v = 0; v < vocab; ++v) y()[v] = y()[v] < threshold ? kExcluded : y()[v];
+  exclude_below(weighted_threshold(kernels, y(), nullptr, vocab, largest_left(),
+                                   static_cast<std::uint64_t>(vocab - row.top_k + 1), own.sums, own.ids));
 }
 
 /// top-p, then min-p, with one set of weights.
 void RowSampler::keep_probable() const {
   if (row.top_p >= 1 && row.min_p <= 0) return;
-  float most;
-  kernels.finite_max(y(), vocab, &most);
+  const float most = largest_left();
   const std::uint64_t total = kernels.exp_total(y(), vocab, most, own.weights);
   if (total == 0) return;
-  float threshold = kExcluded;
   if (row.top_p < 1) {
     const double wanted = std::ceil((1.0 - row.top_p) * static_cast<double>(total));
     const std::uint64_t target =
         wanted < 0x1p63 ? std::min(static_cast<std::uint64_t>(wanted), total) : total;
-    threshold = weighted_threshold(y(), own.weights, vocab, target, own.sums, own.ids);
+    exclude_below(weighted_threshold(kernels, y(), own.weights, vocab, most, target, own.sums, own.ids));
   }
+  if (row.min_p <= 0) return;
   const double least = row.min_p * kUnit;
-  for (int v = 0; v < vocab; ++v) {
-    if (y()[v] < threshold || static_cast<double>(own.weights[v]) < least) y()[v] = kExcluded;
-  }
+  for (int v = 0; v < vocab; ++v) y()[v] = static_cast<double>(own.weights[v]) < least ? kExcluded : y()[v];
 }
 
-/// Gumbel-max over what is left. -log(-log u) is at most -log(1 - u), and that less than the number of
-/// leading ones of the random word, plus 1, times log 2; whoever cannot win by that bound needs no logarithm.
+double RowSampler::score(TokenId id, std::uint32_t word) const {
+  const double u = (static_cast<double>(word) + 0.5) / 0x1p32;
+  return static_cast<double>(y()[id]) - log_f64(-log_f64(u));
+}
+
+/// Gumbel-max over what is left. Starting from the most likely token, only those that could beat the best so
+/// far need their logarithms.
 void RowSampler::draw() const {
-  constexpr double kLog2 = 0.6932;  // rounded up
-  constexpr double kLargestGumbel = 33 * kLog2;
-  double best_value = -std::numeric_limits<double>::infinity();
-  int kept = 0;
-  for (int first = 0; first < vocab; first += 4) {
-    std::array<std::uint32_t, 4> words{};
-    bool have_words = false;
-    for (int i = 0; i < 4 && first + i < vocab; ++i) {
-      const double value = y()[first + i];
-      if (value == kExcluded) continue;
-      ++kept;
-      if (value + kLargestGumbel < best_value) continue;
-      if (!have_words) {
-        words =
-            philox4x32({static_cast<std::uint32_t>(first / 4), row.draw, row.choice, 0},
-                       {static_cast<std::uint32_t>(row.seed), static_cast<std::uint32_t>(row.seed >> 32)});
-        have_words = true;
-      }
-      const std::uint32_t word = words[static_cast<std::size_t>(i)];
-      if (value + kLog2 * (std::countl_one(word) + 1) < best_value) continue;
-      const double u = (static_cast<double>(word) + 0.5) / 0x1p32;
-      const double score = value - log_f64(-log_f64(u));
-      if (score > best_value) best_value = score, out.id = first + i;
+  constexpr int kBlock = 64, kWordsACounter = 4;
+  out.kept = left();
+  if (out.kept == 0) return;
+  out.id = argmax();
+  if (out.id < 0) return;
+  const DrawKey key{row.seed, row.draw, row.choice};
+  std::uint32_t words[kBlock];
+  const auto counter = static_cast<std::uint32_t>(out.id / kWordsACounter);
+  kernels.contenders(y() + out.id, 1, key, counter, kExcluded, words);
+  double best = score(out.id, words[out.id % kWordsACounter]);
+  for (int first = 0; first < vocab; first += kBlock) {
+    const auto least =
+        static_cast<float>(best - 0.01 - 1e-6 * std::fabs(best));  // for the bound's own rounding
+    std::uint64_t set = kernels.contenders(y() + first, std::min(kBlock, vocab - first), key,
+                                           static_cast<std::uint32_t>(first / kWordsACounter), least, words);
+    for (; set != 0; set &= set - 1) {
+      const int i = std::countr_zero(set);
+      const double value = score(first + i, words[i]);
+      if (value > best || (value == best && first + i < out.id)) best = value, out.id = first + i;
     }
   }
-  out.kept = kept;
 }
 
 void RowSampler::sample() {

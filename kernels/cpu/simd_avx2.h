@@ -112,6 +112,11 @@ inline bool any(Mask m) {
   const __m256i either = _mm256_or_si256(m.m[0], m.m[1]);
   return _mm256_testz_si256(either, either) == 0;
 }
+inline std::uint32_t bits(Mask m) {
+  const int low = _mm256_movemask_ps(_mm256_castsi256_ps(m.m[0]));
+  const int high = _mm256_movemask_ps(_mm256_castsi256_ps(m.m[1]));
+  return static_cast<std::uint32_t>(low | high << 8);
+}
 inline float lane0(Floats a) { return _mm256_cvtss_f32(a.v[0]); }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
 inline float tree16(Floats a) {
@@ -153,6 +158,14 @@ inline std::int32_t largest(Ints a) {
 }
 /// rint.
 inline Ints to_ints(Floats a) { return {{_mm256_cvtps_epi32(a.v[0]), _mm256_cvtps_epi32(a.v[1])}}; }
+inline Floats to_floats(Ints a) { return {{_mm256_cvtepi32_ps(a.v[0]), _mm256_cvtepi32_ps(a.v[1])}}; }
+inline Ints bits(Floats a) { return {{_mm256_castps_si256(a.v[0]), _mm256_castps_si256(a.v[1])}}; }
+/// (2^32 - 1 - p[i]) / 2, rounded down.
+inline Ints half_complement(const std::uint32_t* p) {
+  const __m256i ones = _mm256_set1_epi32(-1);
+  return {{_mm256_srli_epi32(_mm256_xor_si256(load8(p), ones), 1),
+           _mm256_srli_epi32(_mm256_xor_si256(load8(p + 8), ones), 1)}};
+}
 inline Ints only(Mask m, Ints a) {
   return {{_mm256_and_si256(m.m[0], a.v[0]), _mm256_and_si256(m.m[1], a.v[1])}};
 }
@@ -214,6 +227,16 @@ struct RoundedSum {
                    high = _mm256_extractf128_ps(whole.v[half], 1);
       sum[2 * half] = _mm256_add_epi64(sum[2 * half], whole_numbers(low));
       sum[2 * half + 1] = _mm256_add_epi64(sum[2 * half + 1], whole_numbers(high));
+    }
+  }
+  /// p[0..15] where the mask is set.
+  void add(const std::uint64_t* p, Mask m) {
+    for (int half = 0; half < 2; ++half) {
+      const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(m.m[half]));
+      const __m256i high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(m.m[half], 1));
+      sum[2 * half] = _mm256_add_epi64(sum[2 * half], _mm256_and_si256(load8(p + 8 * half), low));
+      sum[2 * half + 1] =
+          _mm256_add_epi64(sum[2 * half + 1], _mm256_and_si256(load8(p + 8 * half + 4), high));
     }
   }
   std::uint64_t total() const {

@@ -59,6 +59,7 @@ inline Mask operator&(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & b.m
 inline Mask without(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & ~b.m)}; }
 
 inline bool any(Mask m) { return m.m != 0; }
+inline std::uint32_t bits(Mask m) { return m.m; }
 inline float lane0(Floats a) { return _mm512_cvtss_f32(a.v); }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
 inline float tree16(Floats a) {
@@ -81,6 +82,13 @@ inline Ints larger(Ints a, Ints b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline std::int32_t largest(Ints a) { return _mm512_reduce_max_epi32(a.v); }
 /// rint.
 inline Ints to_ints(Floats a) { return {_mm512_cvtps_epi32(a.v)}; }
+inline Floats to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline Ints bits(Floats a) { return {_mm512_castps_si512(a.v)}; }
+/// (2^32 - 1 - p[i]) / 2, rounded down.
+inline Ints half_complement(const std::uint32_t* p) {
+  const __m512i word = _mm512_loadu_si512(p);
+  return {_mm512_srli_epi32(_mm512_xor_si512(word, _mm512_set1_epi32(-1)), 1)};
+}
 inline Ints only(Mask m, Ints a) { return {_mm512_maskz_mov_epi32(m.m, a.v)}; }
 /// acc + a0*b0 + a1*b1 for the two 16-bit halves of each lane.
 inline Ints dot_pairs(Ints acc, Ints a, Ints b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
@@ -122,6 +130,11 @@ struct RoundedSum {
   void add(Floats a) {
     low = _mm512_add_epi64(low, _mm512_cvtps_epi64(_mm512_castps512_ps256(a.v)));
     high = _mm512_add_epi64(high, _mm512_cvtps_epi64(_mm512_extractf32x8_ps(a.v, 1)));
+  }
+  /// p[0..15] where the mask is set.
+  void add(const std::uint64_t* p, Mask m) {
+    low = _mm512_add_epi64(low, _mm512_maskz_loadu_epi64(static_cast<__mmask8>(m.m), p));
+    high = _mm512_add_epi64(high, _mm512_maskz_loadu_epi64(static_cast<__mmask8>(m.m >> 8), p + 8));
   }
   std::uint64_t total() const {
     return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(_mm512_add_epi64(low, high)));

@@ -118,6 +118,11 @@ inline bool any(Mask m) {
   }
   return false;
 }
+inline std::uint32_t bits(Mask m) {
+  std::uint32_t set = 0;
+  for (int i = 0; i < kLanes; ++i) set |= static_cast<std::uint32_t>(m.m[i]) << i;
+  return set;
+}
 inline float lane0(Floats a) { return a.v[0]; }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
 inline float tree16(Floats a) {
@@ -166,6 +171,16 @@ inline std::int32_t largest(Ints a) {
 inline Ints to_ints(Floats a) {
   return lanes<Ints>([&](int i) { return static_cast<std::int32_t>(__builtin_rintf(a.v[i])); });
 }
+inline Floats to_floats(Ints a) {
+  return lanes<Floats>([&](int i) { return static_cast<float>(a.v[i]); });
+}
+inline Ints bits(Floats a) {
+  return lanes<Ints>([&](int i) { return std::bit_cast<std::int32_t>(a.v[i]); });
+}
+/// (2^32 - 1 - p[i]) / 2, rounded down.
+inline Ints half_complement(const std::uint32_t* p) {
+  return lanes<Ints>([&](int i) { return static_cast<std::int32_t>(~p[i] >> 1); });
+}
 inline Ints only(Mask m, Ints a) {
   return lanes<Ints>([&](int i) { return m.m[i] ? a.v[i] : 0; });
 }
@@ -211,6 +226,10 @@ struct RoundedSum {
 
   void add(Floats a) {
     for (const float x : a.v) sum += static_cast<std::uint64_t>(__builtin_rintf(x));
+  }
+  /// p[0..15] where the mask is set.
+  void add(const std::uint64_t* p, Mask m) {
+    for (int i = 0; i < kLanes; ++i) sum += m.m[i] ? p[i] : 0;
   }
   std::uint64_t total() const { return sum; }
 };

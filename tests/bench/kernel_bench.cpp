@@ -32,19 +32,28 @@ Limits print_limits(const Model& model, int threads) {
   return limits;
 }
 
-/// The median step by total time.
-StepReport median_step(Model& model, int sequences, int rows, int position, int repeats) {
+struct Steps {
+  StepReport median;  // by total time
+  double mean = 0;    // seconds
+};
+
+Steps run_steps(Model& model, int sequences, int rows, int position, int repeats) {
   std::vector<StepReport> reports;
-  for (int i = 0; i < repeats; ++i)
+  Steps steps;
+  for (int i = 0; i < repeats; ++i) {
     reports.push_back(model.step(sequences, rows, position + (rows == 1 ? i : 0)));
+    steps.mean += reports.back().total / repeats;
+  }
   std::nth_element(reports.begin(), reports.begin() + repeats / 2, reports.end(),
-                   [](const StepReport& a, const StepReport& b) { return a.total < b.total; });
-  return reports[static_cast<std::size_t>(repeats / 2)];
+                   [](const StepReport& x, const StepReport& y) { return x.total < y.total; });
+  steps.median = reports[static_cast<std::size_t>(repeats / 2)];
+  return steps;
 }
 
-void print(const char* what, int tokens, const StepReport& report, const Limits& limits) {
-  std::printf("%-12s %8.3f ms %8.1f tok/s %6.1f GB/s (%3.0f %%) %6.1f GMAC/s (%3.0f %%) |", what,
-              report.total * 1e3, tokens / report.total, report.bytes / report.total * 1e-9,
+void print(const char* what, int tokens, const Steps& steps, const Limits& limits) {
+  const StepReport& report = steps.median;
+  std::printf("%-12s %8.3f ms (mean %8.3f) %8.1f tok/s %6.1f GB/s (%3.0f %%) %6.1f GMAC/s (%3.0f %%) |", what,
+              report.total * 1e3, steps.mean * 1e3, tokens / report.total, report.bytes / report.total * 1e-9,
               100 * report.bytes / report.total * 1e-9 / limits.bandwidth, report.macs / report.total * 1e-9,
               limits.peak > 0 ? 100 * report.macs / report.total * 1e-9 / (limits.peak / 2) : 0);
   for (int op = 0; op < kOpCount; ++op) std::printf(" %s %.3f", kOpNames[op], report.seconds[op] * 1e3);
@@ -61,13 +70,13 @@ void run(const Shape& shape, int threads, const char* isa) {
     const Limits limits = print_limits(model, threads);
     char what[32];
     std::snprintf(what, sizeof what, "decode %d", sequences);
-    print(what, sequences, median_step(model, sequences, 1, kDecodePosition, repeats), limits);
+    print(what, sequences, run_steps(model, sequences, 1, kDecodePosition, repeats), limits);
   }
   for (int rows : {128, 512}) {
     const Limits limits = print_limits(model, threads);
     char what[32];
     std::snprintf(what, sizeof what, "prefill %d", rows);
-    print(what, rows, median_step(model, 1, rows, 0, 3), limits);
+    print(what, rows, run_steps(model, 1, rows, 0, 3), limits);
   }
   print_limits(model, threads);
 }
