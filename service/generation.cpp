@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/system/system_error.hpp>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "api/error.h"
 #include "api/sse.h"
+#include "service/access.h"
 #include "service/convert.h"
 
 namespace grokd {
@@ -67,6 +69,8 @@ class Generation {
   /// Waits for pieces; keeps a stream alive meanwhile. Throws system_error when the client is gone and
   /// ApiError when a sequence failed or the server ends.
   asio::awaitable<void> next(std::vector<Piece>& pieces);
+  /// The pieces' bytes are with the system now.
+  void note_written(const std::vector<Piece>& pieces) const;
   bool finished() const { return unfinished_ == 0; }
   const api::Usage& usage() const { return usage_; }
   bool nothing_but_timeouts() const { return timeouts_ > 0 && usage_.completion_tokens == 0; }
@@ -74,6 +78,7 @@ class Generation {
  private:
   using SteadyTime = Connection::SteadyTime;
 
+  std::string key_salt() const;
   void note(const Piece& piece);
   void note_end(int choice, const RequestOutput& last);
   void check_peer() const;
@@ -118,12 +123,19 @@ Generation::~Generation() {
   exchange_.connection().set_generating(false);
 }
 
+/// Keys do not share cached prompts: how fast an answer comes would tell one what another has asked.
+std::string Generation::key_salt() const {
+  if (app_.config.api_keys.empty()) return {};
+  return '\n' + std::string(presented_key(exchange_.request()));
+}
+
 void Generation::submit(Engine& engine) {
   exchange_.record().choices = static_cast<int>(plan_.requests.size());
   for (std::size_t i = 0; i < plan_.requests.size(); ++i) {
     const int choice = static_cast<int>(i);
     plan_.requests[i].id = exchange_.record().request_id;
     plan_.requests[i].deadline = plan_.deadline;
+    plan_.requests[i].cache_salt += key_salt();
     auto sink = [stream = stream_, choice](RequestOutput&& output) {
       stream->push(choice, std::move(output));
     };
@@ -170,6 +182,11 @@ void Generation::note(const Piece& piece) {
   choice.tokens = tokens;
   choice.last_piece = piece.made;
   if (piece.output.finish != FinishReason::none) note_end(piece.choice, piece.output);
+}
+
+void Generation::note_written(const std::vector<Piece>& pieces) const {
+  const auto now = Clock::now();
+  for (const Piece& piece : pieces) app_.metrics.observe_delivery(seconds_between(piece.made, now));
 }
 
 void Generation::check_peer() const {
@@ -251,6 +268,7 @@ asio::awaitable<void> stream_answer(Exchange& exchange, Generation& generation, 
       format.append_piece(out, piece.choice, piece.output);
     }
     co_await exchange.write(out);
+    generation.note_written(pieces);
     throw_if_failed(pieces);
   }
   out.clear();
@@ -258,6 +276,21 @@ asio::awaitable<void> stream_answer(Exchange& exchange, Generation& generation, 
   out += api::kSseDone;
   co_await exchange.write(out);
   co_await exchange.finish_stream();
+}
+
+/// Where the time went, in milliseconds.
+std::string server_timing(const RequestRecord& record) {
+  const std::pair<const char*, double> spans[] = {{"encode", record.encode_seconds},
+                                                  {"queue", record.queue_seconds},
+                                                  {"prefill", record.prefill_seconds},
+                                                  {"decode", record.decode_seconds}};
+  std::string text;
+  for (const auto& [name, seconds] : spans) {
+    char span[48];
+    std::snprintf(span, sizeof(span), "%s%s;dur=%.3f", text.empty() ? "" : ", ", name, seconds * 1000);
+    text += span;
+  }
+  return text;
 }
 
 asio::awaitable<void> gather_answer(Exchange& exchange, Generation& generation, AnswerFormat& format) {
@@ -269,11 +302,18 @@ asio::awaitable<void> gather_answer(Exchange& exchange, Generation& generation, 
   }
   if (generation.nothing_but_timeouts()) throw api::errors::deadline_exceeded();
   const HttpResponse response = json_response(format.plain(generation.usage()));
+  exchange.add_header("Server-Timing", server_timing(exchange.record()));
   exchange.connection().stop_watching();
   co_await exchange.reply(response);
 }
 
 }  // namespace
+
+asio::awaitable<void> prepare(Exchange& exchange, App& app, const std::function<void()>& work) {
+  const auto begin = Clock::now();
+  co_await app.workers.run(work);
+  exchange.record().encode_seconds = seconds_between(begin, Clock::now());
+}
 
 asio::awaitable<void> generate_answer(Exchange& exchange, App& app, const LoadedModel& model,
                                       GenerationPlan plan, AnswerFormat& format) {

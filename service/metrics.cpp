@@ -26,6 +26,7 @@ const Buckets kLatency = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
                           1,     2.5,    5,     10,   30,    60,   120, 300};
 const Buckets kShortLatency = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                0.025,  0.05,    0.1,    0.25,  0.5,    1,     5};
+const Buckets kDelivery = {0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.005, 0.01, 0.1, 1};
 const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000};
 
 constexpr std::array<std::string_view, 5> kEndings = {"stop", "length", "abort", "error", "timeout"};
@@ -88,6 +89,9 @@ class Metrics::Impl {
       histogram("grokd_time_to_first_token_seconds", "From submission to the first token", kLatency);
   Histogram& inter_token =
       histogram("grokd_inter_token_latency_seconds", "Between two tokens of a sequence", kShortLatency);
+  Histogram& delivery =
+      histogram("grokd_token_delivery_seconds",
+                "From the engine's handing out of text to its bytes being written", kDelivery);
   Histogram& end_to_end =
       histogram("grokd_e2e_request_latency_seconds", "From submission to the last token", kLatency);
   Histogram& queue = histogram("grokd_queue_seconds", "From submission to a slot", kLatency);
@@ -157,6 +161,8 @@ void Metrics::observe_sequence(const RequestOutput& last) {
 void Metrics::observe_inter_token(double seconds, int tokens) {
   for (int i = 0; i < tokens; ++i) impl_->inter_token.Observe(seconds / tokens);
 }
+
+void Metrics::observe_delivery(double seconds) { impl_->delivery.Observe(seconds); }
 
 void Metrics::observe_step(const StepRecord& step) {
   impl_->step.Observe(step.seconds);

@@ -27,6 +27,7 @@ class Metrics {
   /// The times and counts of a sequence's last piece.
   void observe_sequence(const RequestOutput& last_piece);
   void observe_inter_token(double seconds, int tokens);
+  void observe_delivery(double seconds);      // of a streamed piece: from the engine to the socket
   void observe_step(const StepRecord& step);  // on the engine thread
   void set_connections(int open);
 
