@@ -1,4 +1,4 @@
-# The Debian packages grokd needs, in one place. Sourced by serve.sh and test.sh.
+# The Debian packages grokd needs, in one place. Sourced by serve.sh and test.sh, from the root of the tree.
 
 build_packages=(
   g++ cmake ninja-build ccache mold pkg-config
@@ -12,6 +12,9 @@ test_packages=(doctest-dev python3 python3-numpy python3-sentencepiece curl)
 fuzz_packages=(clang libclang-rt-14-dev)
 client_packages=(python3-venv)
 browser_packages=(chromium chromium-driver fonts-dejavu-core)
+
+# A clone in another folder finds what an earlier one compiled, precompiled headers included.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 say() { printf '\n== %s\n' "$*"; }
 
