@@ -2,11 +2,23 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 namespace grokd::grammar {
 namespace {
 
 using Subset = std::vector<int>;  // NFA nodes, sorted
+
+struct SubsetHash {
+  std::size_t operator()(const Subset& subset) const {
+    std::uint64_t hash = subset.size();
+    for (int node : subset) {
+      hash = (hash ^ static_cast<std::uint64_t>(node)) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
 
 class Determinizer {
  public:
@@ -50,6 +62,7 @@ class Determinizer {
     }
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    spend(edges.size() * cuts.size() / 8);
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) add_piece(state, edges, cuts[i], cuts[i + 1] - 1);
   }
 
@@ -71,8 +84,7 @@ class Determinizer {
   StateId state_of(std::vector<int> nodes) {
     const auto [it, is_new] = ids_.try_emplace(closure(std::move(nodes)), static_cast<int>(states_.size()));
     if (is_new) {
-      budget_.members -= static_cast<long>(it->first.size());
-      if (--budget_.states < 0 || budget_.members < 0) throw GrammarError("the grammar is too large");
+      if (--budget_.states < 0) throw GrammarError("the grammar is too large");
       subsets_.push_back(&it->first);
       states_.emplace_back();
     }
@@ -87,18 +99,25 @@ class Determinizer {
       nodes.pop_back();
       if (seen_[node] == round_) continue;
       seen_[node] = round_;
-      out.push_back(node);
-      const auto& empty = nfa_.nodes[node].empty;
-      nodes.insert(nodes.end(), empty.begin(), empty.end());
+      const Nfa::Node& n = nfa_.nodes[node];
+      nodes.insert(nodes.end(), n.empty.begin(), n.empty.end());
+      // A node that only passes on says nothing: without it more subsets are equal.
+      if (!n.bytes.empty() || !n.calls.empty() || node == nfa_.accept) out.push_back(node);
     }
     std::sort(out.begin(), out.end());
+    spend(out.size());
     return out;
+  }
+
+  void spend(std::size_t work) {
+    budget_.work -= 1 + static_cast<long>(work);
+    if (budget_.work < 0) throw GrammarError("the grammar is too large");
   }
 
   const Nfa& nfa_;
   std::vector<State>& states_;
   SubsetBudget& budget_;
-  std::map<Subset, StateId> ids_;
+  std::unordered_map<Subset, StateId, SubsetHash> ids_;
   std::vector<const Subset*> subsets_;  // keys of ids_, in the order of their states
   std::vector<long> seen_;              // the round of `closure` that last met the node
   long round_ = 0;

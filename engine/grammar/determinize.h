@@ -8,7 +8,7 @@ namespace grokd::grammar {
 /// What is left of the bounds for one grammar.
 struct SubsetBudget {
   int states = kMaxStates;
-  long members = 10L * kMaxStates;  // NFA nodes over all states
+  long work = 50L * kMaxStates;  // NFA nodes looked at, some 100 ms
 };
 
 /// Appends the deterministic form of `nfa` to `states`; returns its start. Throws GrammarError over the

@@ -15,6 +15,7 @@ struct State {
   std::vector<ByteEdge> bytes;  // sorted, disjoint
   std::vector<CallEdge> calls;  // at most one a rule
   bool accepts = false;         // the rule may end here
+  bool only_reads() const { return !accepts && calls.empty(); }
   /// Nothing to do here but to return: a call that would come back here need not be remembered.
   bool only_returns() const { return accepts && bytes.empty() && calls.empty(); }
 };

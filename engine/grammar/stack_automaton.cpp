@@ -67,6 +67,7 @@ void StackAutomaton::expand(ConfigId config) {
 /// first and share one new stack, which keeps the number of stacks small however ambiguous the grammar is.
 /// (Without left recursion rules can be visited in an order that makes this possible.)
 ConfigId StackAutomaton::closure(Frames frames) {
+  if (frames.size() == 1 && rules_.states[frames[0].state].only_reads()) return intern_config(std::move(frames));
   todo_ = std::move(frames);
   visited_.clear();
   many_visited_.clear();

@@ -62,18 +62,6 @@ void TokenTrie::add(std::string_view bytes, TokenId id, std::vector<int>& path) 
   if (bytes.size() == 1) single_bytes_.set(static_cast<std::uint8_t>(bytes[0]));
 }
 
-std::span<const TokenId> TokenTrie::own_tokens(int node) const {
-  return {tokens_.data() + nodes_[node].first_token, tokens_.data() + first_token(node + 1)};
-}
-
-std::span<const TokenId> TokenTrie::subtree_tokens(int node) const {
-  return {tokens_.data() + nodes_[node].first_token, tokens_.data() + first_token(nodes_[node].end)};
-}
-
-int TokenTrie::first_token(int node) const {
-  return node < static_cast<int>(nodes_.size()) ? nodes_[node].first_token : static_cast<int>(tokens_.size());
-}
-
 /// Down from the root to see where characters begin and end, then back up to gather what subtrees contain.
 void TokenTrie::describe_texts() {
   struct Position {

@@ -37,15 +37,21 @@ class TokenTrie {
   const std::vector<Node>& nodes() const { return nodes_; }  // node 0 is the root
   int max_depth() const { return max_depth_; }
   const Text& text(int node) const { return texts_[node]; }
-  std::span<const TokenId> own_tokens(int node) const;
-  std::span<const TokenId> subtree_tokens(int node) const;
+  std::span<const TokenId> own_tokens(int node) const { return tokens_of(node, node + 1); }
+  std::span<const TokenId> subtree_tokens(int node) const { return tokens_of(node, nodes_[node].end); }
   /// Of one token; empty if it is left out.
   std::string_view bytes(TokenId id) const { return bytes_[id]; }
   /// The bytes that are tokens by themselves: any text over them can be spelled.
   const std::bitset<256>& single_bytes() const { return single_bytes_; }
 
  private:
-  int first_token(int node) const;
+  std::span<const TokenId> tokens_of(int node, int end) const {
+    return {tokens_.data() + first_token(node), tokens_.data() + first_token(end)};
+  }
+  int first_token(int node) const {
+    return node < static_cast<int>(nodes_.size()) ? nodes_[node].first_token
+                                                  : static_cast<int>(tokens_.size());
+  }
   void add(std::string_view bytes, TokenId id, std::vector<int>& path);
   void describe_texts();
 

@@ -66,27 +66,37 @@ std::vector<Sample> samples() {
 
 double since(Clock::time_point start) { return Milliseconds(Clock::now() - start).count(); }
 
-void run(GrammarCompiler& compiler, const Tokenizer& tokenizer, const Sample& sample) {
-  auto start = Clock::now();
-  const auto compiled = (compiler.*sample.compile)(sample.grammar);
-  const double compile_ms = since(start);
-  const auto constraint = make_constraint(compiled);
+/// Milliseconds of each step's mask in one answer from a fresh constraint.
+std::vector<double> mask_times(const std::shared_ptr<const CompiledGrammar>& compiled,
+                               const std::vector<TokenId>& tokens) {
   std::vector<double> times;
-  long allowed = 0;
-  for (const TokenId token : tokenizer.encode_plain(sample.text, false)) {
-    start = Clock::now();
+  const auto constraint = make_constraint(compiled);
+  for (const TokenId token : tokens) {
+    const auto start = Clock::now();
     const std::uint64_t* mask = constraint->allowed();
     times.push_back(since(start));
     if ((mask[token / 64] >> (token % 64) & 1) == 0) std::printf("  token %d is not allowed\n", token);
-    for (int word = 0; word < (tokenizer.vocab_size() + 63) / 64; ++word)
-      allowed += __builtin_popcountll(mask[word]);
     constraint->accept(token);
   }
-  const double mean = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-  const double worst = *std::max_element(times.begin(), times.end());
-  std::printf("%-20s compile %7.2f ms   %3zu masks: mean %.3f ms, worst %.3f ms   allowed %6ld a step\n",
-              sample.name.c_str(), compile_ms, times.size(), mean, worst,
-              allowed / static_cast<long>(times.size()));
+  return times;
+}
+
+void run(GrammarCompiler& compiler, const Tokenizer& tokenizer, const Sample& sample) {
+  constexpr int kAnswers = 7;  // each step counts with its best time, to be rid of interruptions
+  const auto start = Clock::now();
+  const auto compiled = (compiler.*sample.compile)(sample.grammar);
+  const double compile_ms = since(start);
+  const std::vector<TokenId> tokens = tokenizer.encode_plain(sample.text, false);
+  std::vector<double> best = mask_times(compiled, tokens);
+  for (int answer = 1; answer < kAnswers; ++answer) {
+    const std::vector<double> times = mask_times(compiled, tokens);
+    for (std::size_t i = 0; i < best.size(); ++i) best[i] = std::min(best[i], times[i]);
+  }
+  const double mean = std::accumulate(best.begin(), best.end(), 0.0) / static_cast<double>(best.size());
+  const auto worst = std::max_element(best.begin(), best.end());
+  const std::string before(tokenizer.bytes(tokens[static_cast<std::size_t>(worst - best.begin())]));
+  std::printf("%-20s compile %6.2f ms, %3zu masks: mean %.3f ms, worst %.3f ms (before '%s')\n",
+              sample.name.c_str(), compile_ms, best.size(), mean, *worst, before.c_str());
 }
 
 }  // namespace
