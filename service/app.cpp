@@ -32,6 +32,7 @@ api::RequestLimits App::request_limits(const LoadedModel& model) const {
   const RunnerLimits& runner = model.engine->limits();
   limits.context = std::min(runner.context, runner.kv_pages * kernels::kPagePositions);
   limits.pad_token = host.config().pad_token;
+  limits.constrained_output = true;
   limits.adds_bos = host.config().add_bos;
   return limits;
 }

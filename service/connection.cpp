@@ -76,6 +76,9 @@ Connection::Connection(asio::ip::tcp::socket socket, const HttpLimits& limits)
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);
+  // Else the kernel would keep megabytes for a client that does not read.
+  const asio::socket_base::send_buffer_size send_buffer(static_cast<int>(limits_.max_output_bytes / 4));
+  socket_.set_option(send_buffer, ignored);
 }
 
 Connection::~Connection() = default;
@@ -93,13 +96,11 @@ namespace {
 
 std::int64_t as_int64(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-api::ApiError header_error(error_code error, const beast::flat_buffer& buffer, const HttpLimits& limits) {
+api::ApiError header_error(error_code error, bool request_line_seen, const HttpLimits& limits) {
   if (error != http::error::header_limit) {
     return api::errors::bad_request_framing("The request is not well-formed HTTP/1.1.");
   }
-  const std::string_view seen(static_cast<const char*>(buffer.data().data()), buffer.size());
-  if (seen.find('\n') > limits.max_target_bytes)
-    return api::errors::uri_too_long(as_int64(limits.max_target_bytes));
+  if (!request_line_seen) return api::errors::uri_too_long(as_int64(limits.max_target_bytes));
   return api::errors::headers_too_large(as_int64(limits.max_header_bytes));
 }
 
@@ -131,7 +132,7 @@ asio::awaitable<bool> Connection::read_header(HttpRequest& request) {
   co_await http::async_read_header(socket_, reader_->buffer, parser,
                                    asio::redirect_error(asio::use_awaitable, error));
   if (error && deadline.expired()) throw api::errors::request_timeout();
-  if (error && is_malformed(error)) throw header_error(error, reader_->buffer, limits_);
+  if (error && is_malformed(error)) throw header_error(error, !parser.get().target().empty(), limits_);
   if (error) co_return false;
   copy_header(parser.get(), parser.keep_alive(), request);
   check_framing(request, limits_);

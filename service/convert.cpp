@@ -67,7 +67,8 @@ std::uint64_t seed_or_random(const std::optional<std::int64_t>& seed) {
   return bits;
 }
 
-Request to_engine_request(const api::GenerationFields& fields, std::uint64_t seed) {
+Request to_engine_request(const api::GenerationFields& fields, std::uint64_t seed,
+                          const Constraint& constraint) {
   Request request;
   SamplingParams& sampling = request.sampling;
   sampling.temperature = fields.temperature;
@@ -88,6 +89,7 @@ Request to_engine_request(const api::GenerationFields& fields, std::uint64_t see
   request.tier = tier_of(fields.service_tier);
   request.priority = fields.priority;
   request.cache_salt = fields.cache_salt;
+  if (constraint) request.constraint = make_constraint(constraint);
   return request;
 }
 

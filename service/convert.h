@@ -30,8 +30,11 @@ void check_model(const std::string& model, const ModelHost& host);
 /// The seed as given (two's complement), else 64 random bits.
 std::uint64_t seed_or_random(const std::optional<std::int64_t>& seed);
 
+using Constraint = std::shared_ptr<const CompiledGrammar>;  // null: the answer is free
+
 /// Everything of an engine request that comes from the common fields, except prompt, lengths and choice.
-Request to_engine_request(const api::GenerationFields& fields, std::uint64_t seed);
+Request to_engine_request(const api::GenerationFields& fields, std::uint64_t seed,
+                          const Constraint& constraint);
 
 api::ResponseHead response_head(std::string_view id_prefix, const ModelHost& host, const LoadedModel& model,
                                 const api::GenerationFields& fields, std::uint64_t seed);

@@ -3,6 +3,7 @@
 // or streamed, and everything that can end them early is watched.
 
 #include <boost/asio/awaitable.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,9 @@ struct GenerationPlan {
   std::optional<int> clamped;                 // max_tokens, where less than asked for fitted
   std::string user;                           // of the request; logged as a hash
 };
+
+/// Runs work that comes before an answer (encoding) on a worker, and notes how long it took.
+boost::asio::awaitable<void> prepare(Exchange& exchange, App& app, const std::function<void()>& work);
 
 /// Answers the exchange. Throws ApiError: before a stream has begun it becomes the answer, afterwards its
 /// last event.

@@ -9,6 +9,7 @@
 
 #include "api/chat_template.h"
 #include "engine/engine.h"
+#include "engine/grammar/constraint.h"
 #include "engine/models/config.h"
 #include "engine/tokenizer.h"
 
@@ -17,6 +18,7 @@ namespace grokd {
 /// All that a request needs of a model. The engine is last: it stops before what it uses is gone.
 struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<GrammarCompiler> grammars;
   std::string fingerprint;  // system_fingerprint: changes whenever weights or numerics do
   std::unique_ptr<Engine> engine;
 };

@@ -50,6 +50,8 @@ std::unique_ptr<LoadedModel> load(Server& server) {
   };
   auto runner = load_model(config.model_dir, host.config(), config.runner, progress);
   model->fingerprint = fingerprint_of(config.model_dir, host.config(), config.runner.backend);
+  model->grammars = std::make_unique<GrammarCompiler>(*model->tokenizer, host.config().vocab_size,
+                                                      std::vector<TokenId>{host.config().eos_token});
   EngineConfig engine = config.engine;
   engine.special = special_tokens(host.config());
   model->engine =

@@ -19,6 +19,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/v2/health/ready", handlers::readyz, Key::not_needed},
     {"GET", "/load", handlers::load, Key::needed_unless_load_is_open},
     {"GET", "/metrics", handlers::metrics, Key::needed},
+    {"GET", "/", handlers::page, Key::not_needed},
+    {"GET", "/openapi.yaml", handlers::openapi, Key::not_needed},
 };
 
 std::string_view fixed_part(std::string_view pattern) { return pattern.substr(0, pattern.find('{')); }

@@ -6,6 +6,7 @@
 #include "api/chat.h"
 #include "service/app.h"
 #include "service/chat_format.h"
+#include "service/constraints.h"
 #include "service/convert.h"
 #include "service/exchange.h"
 #include "service/generation.h"
@@ -38,10 +39,11 @@ int max_tokens_of(const api::ChatRequest& request, std::size_t prompt_tokens, in
 }
 
 std::vector<Request> choices_of(const api::ChatRequest& request, const std::vector<TokenId>& prompt,
-                                int max_tokens, std::uint64_t seed, const api::ChatTemplate& format) {
+                                int max_tokens, std::uint64_t seed, const Constraint& constraint,
+                                const api::ChatTemplate& format) {
   std::vector<Request> choices;
   for (int k = 0; k < request.n; ++k) {
-    Request choice = to_engine_request(request, seed);
+    Request choice = to_engine_request(request, seed, constraint);
     add_template_stops(format, choice);
     choice.prompt = prompt;
     choice.max_tokens = max_tokens;
@@ -68,14 +70,16 @@ Answer chat_completions(Exchange& exchange, App& app) {
   const api::ChatRendering rendering =
       app.rendering(request.add_generation_prompt, request.continue_final_message);
   std::vector<TokenId> prompt;
-  const std::function<void()> encoding = [&] {
+  Constraint constraint;
+  const std::function<void()> preparation = [&] {
     prompt = encode_chat(format, request.messages, rendering, app.host.config(), *model.tokenizer);
+    constraint = compile_constraint(request, *model.grammars);
   };
-  co_await app.workers.run(encoding);
+  co_await prepare(exchange, app, preparation);
 
   const std::uint64_t seed = seed_or_random(request.seed);
   const int max_tokens = max_tokens_of(request, prompt.size(), limits.context, app.config, plan.clamped);
-  plan.requests = choices_of(request, prompt, max_tokens, seed, format);
+  plan.requests = choices_of(request, prompt, max_tokens, seed, constraint, format);
   plan.choices_per_prompt = request.n;
   plan.stream = request.stream;
   plan.keep_tokens = request.logprobs;

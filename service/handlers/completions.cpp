@@ -8,6 +8,7 @@
 #include "api/completion.h"
 #include "service/app.h"
 #include "service/completion_format.h"
+#include "service/constraints.h"
 #include "service/convert.h"
 #include "service/exchange.h"
 #include "service/generation.h"
@@ -55,14 +56,14 @@ int top_logprobs(const api::CompletionRequest& request) {
 
 /// One request a choice. `clamped`: the fewest tokens that fitted where not all that were asked for did.
 std::vector<Request> choices_of(const api::CompletionRequest& request,
-                                const std::vector<EncodedPrompt>& prompts, std::uint64_t seed, int context,
-                                std::optional<int>& clamped) {
+                                const std::vector<EncodedPrompt>& prompts, std::uint64_t seed,
+                                const Constraint& constraint, int context, std::optional<int>& clamped) {
   std::vector<Request> choices;
   for (const EncodedPrompt& prompt : prompts) {
     const int max_tokens = clamp_max_tokens(request.max_tokens, prompt.ids.size(), context, "prompt");
     if (max_tokens < request.max_tokens) clamped = std::min(clamped.value_or(max_tokens), max_tokens);
     for (int k = 0; k < request.best_of; ++k) {
-      Request choice = to_engine_request(request, seed);
+      Request choice = to_engine_request(request, seed, constraint);
       choice.prompt = prompt.ids;
       choice.max_tokens = max_tokens;
       choice.min_tokens = static_cast<int>(std::min<std::int64_t>(request.min_tokens, max_tokens));
@@ -86,14 +87,16 @@ Answer completions(Exchange& exchange, App& app) {
   check_sizes(request, *model.tokenizer, limits.context);
 
   std::vector<EncodedPrompt> prompts;
-  const std::function<void()> encoding = [&] {
+  Constraint constraint;
+  const std::function<void()> preparation = [&] {
     prompts = encode_all(request, app.host.config(), *model.tokenizer);
+    constraint = compile_constraint(request, *model.grammars);
   };
-  co_await app.workers.run(encoding);
+  co_await prepare(exchange, app, preparation);
 
   const std::uint64_t seed = seed_or_random(request.seed);
   GenerationPlan plan;
-  plan.requests = choices_of(request, prompts, seed, limits.context, plan.clamped);
+  plan.requests = choices_of(request, prompts, seed, constraint, limits.context, plan.clamped);
   plan.deadline = deadline;
   plan.choices_per_prompt = request.best_of;
   plan.stream = request.stream;

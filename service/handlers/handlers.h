@@ -22,5 +22,7 @@ Answer livez(Exchange& exchange, App& app);
 Answer readyz(Exchange& exchange, App& app);
 Answer load(Exchange& exchange, App& app);
 Answer metrics(Exchange& exchange, App& app);
+Answer page(Exchange& exchange, App& app);
+Answer openapi(Exchange& exchange, App& app);
 
 }  // namespace grokd::handlers

@@ -285,8 +285,11 @@ TEST_CASE("a deadline ends a stream with length and timeout, and a plain answer 
   CHECK(events.back()["choices"][0]["stop_reason"] == "timeout");
   CHECK(server.metric("grokd_request_finished_total{model=\"fake\",reason=\"timeout\"}") == 1);
 
-  TestServer stuck({.before_step = pause_each_step(400)});
-  const Reply late = post(stuck.port(), "/v1/completions", start + "}");
+  ServerSetup long_prefill{.before_step = slow};
+  long_prefill.config.engine.step_tokens = 32;
+  TestServer busy(long_prefill);
+  const Reply late =
+      post(busy.port(), "/v1/completions", R"({"prompt":")" + std::string(900, 'x') + R"(","timeout":0.2})");
   CHECK(late.status == 504);
   CHECK(json::parse(late.body)["error"]["code"] == "deadline_exceeded");
 }
@@ -334,4 +337,35 @@ TEST_CASE("markers typed by a user do not become markers of the prompt") {
   CHECK(ids.back() == 265);
   const Reply back = post(server.port(), "/detokenize", R"({"tokens":)" + ids.dump() + "}");
   CHECK(json::parse(back.body)["prompt"] == "<|user|>hi<|assistant|>yes\n<|assistant|>");
+}
+
+TEST_CASE("a regular expression, a grammar and a response format restrict the answer") {
+  TestServer server({.pieces = {"Hello"}});
+  const auto text_of = [&](const std::string& fields) {
+    const Reply reply =
+        post(server.port(), "/v1/completions", R"({"prompt":"Hi","max_tokens":60,"seed":1,)" + fields + "}");
+    REQUIRE(reply.status == 200);
+    return json::parse(reply.body)["choices"][0]["text"].get<std::string>();
+  };
+  CHECK(text_of(R"("regex":"(Hello){2}")") == "HelloHello");
+  CHECK(text_of(R"("grammar":"root ::= \"a\" \"bc\"")") == "abc");
+  CHECK(
+      text_of(
+          R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"const":true}}})") ==
+      "true");
+  for (const char* wrong :
+       {R"("regex":"(")", R"("grammar":"root ::= other")",
+        R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"not":{}}}})"}) {
+    const Reply reply =
+        post(server.port(), "/v1/completions", std::string(R"({"prompt":"Hi",)") + wrong + "}");
+    CHECK(reply.status == 400);
+    CHECK(json::parse(reply.body)["error"]["code"] == "invalid_value");
+  }
+}
+
+TEST_CASE("a plain answer says where its time went") {
+  TestServer server({.script = of_course()});
+  const Reply reply = post(server.port(), "/v1/completions", R"({"prompt":"Hi"})");
+  CHECK(reply.header("server-timing").rfind("encode;dur=", 0) == 0);
+  CHECK(reply.header("server-timing").find("decode;dur=") != std::string::npos);
 }

@@ -374,3 +374,17 @@ TEST_CASE("too many connections are turned away with 503") {
   open.clear();
   CHECK(TestServer::eventually([&] { return get(server.port(), "/livez").status == 200; }));
 }
+
+TEST_CASE("the chat page and the API's description come from the program itself, without a key") {
+  ServerSetup setup;
+  setup.config.api_keys = {"secret"};
+  TestServer server(setup);
+  const Reply page = get(server.port(), "/");
+  CHECK(page.status == 200);
+  CHECK(page.header("content-type") == "text/html; charset=utf-8");
+  CHECK(page.body.rfind("<!doctype html>", 0) == 0);
+  CHECK(page.body.find("</html>") != std::string::npos);
+  const Reply description = get(server.port(), "/openapi.yaml");
+  CHECK(description.status == 200);
+  CHECK(description.body.rfind("openapi: 3.1", 0) == 0);
+}

@@ -45,6 +45,8 @@ class TestServer {
     auto model = std::make_unique<LoadedModel>();
     model->tokenizer = std::make_unique<FakeTokenizer>(setup.pieces);
     model->fingerprint = "grokd-test";
+    model->grammars = std::make_unique<GrammarCompiler>(*model->tokenizer, tokenizer_.vocab_size(),
+                                                        std::vector<TokenId>{2});
     RunnerLimits limits = FakeRunner::small_limits(tokenizer_.vocab_size());
     limits.context = setup.context;
     auto runner = std::make_unique<FakeRunner>(
