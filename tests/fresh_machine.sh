@@ -8,7 +8,7 @@ root=${FRESH_ROOT:-$(mktemp -d)}
 clone=$root/root/clone
 
 cleanup() {
-  for mounted in dev proc sys; do umount -l "$root/$mounted" 2>/dev/null || true; done
+  for mounted in dev proc sys; do umount -R -l "$root/$mounted" 2>/dev/null || true; done
   [ -n "${FRESH_ROOT:-}" ] || rm -rf --one-file-system "$root"
 }
 trap cleanup EXIT
@@ -22,7 +22,11 @@ if [ ! -x "$root/usr/bin/apt-get" ]; then
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
   [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/"
 fi
-for mounted in dev proc sys; do mount --rbind "/$mounted" "$root/$mounted"; done
+# Slave mounts: taking them away again must not reach the machine's own.
+for mounted in dev proc sys; do
+  mount --rbind "/$mounted" "$root/$mounted"
+  mount --make-rslave "$root/$mounted"
+done
 rm -rf "$clone"
 git clone -q "$source" "$clone"
 
