@@ -19,10 +19,8 @@ void read_sampling(FieldReader& fields, const RequestLimits& limits, GenerationF
   out.top_k = top_k > 0 && top_k <= limits.vocab_size ? static_cast<int>(top_k) : 0;
   out.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
   out.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
-  out.repetition_penalty = fields.number("repetition_penalty", 0, 10).value_or(1);
-  if (out.repetition_penalty == 0) {
-    throw errors::invalid_value("repetition_penalty", "'repetition_penalty' must be greater than 0.");
-  }
+  constexpr double kLeastPenalty = 1e-6;  // logits divided by it stay finite
+  out.repetition_penalty = fields.number("repetition_penalty", kLeastPenalty, 10).value_or(1);
   out.seed = fields.integer("seed");
 }
 
