@@ -10,13 +10,14 @@
 #include "service/bench/machine.h"
 #include "service/bench/runs.h"
 #include "service/cli/commands.h"
+#include "service/report/html_report.h"
 
 namespace grokd::cli {
 
 namespace {
 
 struct BenchFlags {
-  std::string model;
+  std::string model, html;
   int tokens = 128, repeat = 5;
   std::vector<int> prompts{128, 512};
   std::vector<int> batches{1, 2, 4, 8, 16};
@@ -103,6 +104,30 @@ std::vector<bench::Figure> run_batch(bench::Subject& subject, const BenchFlags& 
   return figures;
 }
 
+void write_html(const std::string& file, const BenchFlags& flags, const std::vector<bench::Figure>& figures,
+                const std::vector<double>& late) {
+  report::HtmlReport page("grokd bench " + figures.at(0).name);
+  page.add_text(flags.model + ", " + std::to_string(threads_used(flags.runner)) + " threads, median of " +
+                std::to_string(flags.repeat) + " runs. A 1 ms sleep ended late by " +
+                report::number(bench::percentile(late, 0.99) * 1e3) + " ms at P99.");
+  report::Table table{"Rates", {"size", "tokens/s", "MB/token", "read GB/s", "machine GB/s", "share"}, {}};
+  report::Series rate{"tokens/s", {}, {}}, read{"read", {}, {}}, machine{"machine", {}, {}};
+  for (const auto& f : figures) {
+    table.rows.push_back({std::to_string(f.size), report::number(f.tokens_per_second),
+                          report::number(f.bytes_per_token / 1e6), report::number(f.read_gb_per_second),
+                          report::number(f.bandwidth_gb_per_second), report::number(f.bandwidth_share)});
+    for (report::Series* series : {&rate, &read, &machine}) series->x.push_back(f.size);
+    rate.y.push_back(f.tokens_per_second);
+    read.y.push_back(f.read_gb_per_second);
+    machine.y.push_back(f.bandwidth_gb_per_second);
+  }
+  page.add(table);
+  page.add(report::Plot{"Rate", "size", "tokens/s", {rate}, true});
+  page.add(
+      report::Plot{"Weights read, and what this machine can read", "size", "GB/s", {read, machine}, true});
+  page.write(file);
+}
+
 using Bench = std::vector<bench::Figure> (*)(bench::Subject&, const BenchFlags&);
 
 int run_figures(Bench bench, const BenchFlags& flags, int sequences, int step_tokens) {
@@ -112,7 +137,9 @@ int run_figures(Bench bench, const BenchFlags& flags, int sequences, int step_to
   bench::Subject subject(flags.model, options);
   bench::JitterMeter jitter;
   const auto figures = bench(subject, flags);
-  print_figures(figures, jitter.stop(), flags.json);
+  const auto late = jitter.stop();
+  print_figures(figures, late, flags.json);
+  if (!flags.html.empty()) write_html(flags.html, flags, figures, late);
   return 0;
 }
 
@@ -151,6 +178,7 @@ void add_common(CLI::App& command, BenchFlags& flags) {
   command.add_option("--isa", flags.runner.cpu.isa, "scalar, avx2 or avx512");
   command.add_option("--backend", flags.runner.backend, "cpu or reference")->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON instead of a table");
+  command.add_option("--html", flags.html, "Also write a report with plots to this file");
 }
 
 void add_tokens(CLI::App& command, BenchFlags& flags) {
