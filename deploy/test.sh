@@ -28,10 +28,12 @@ count() {
 
 # build PRESET TARGET...: configures and builds; a failure counts as one failed test.
 build() {
-  local preset=$1
+  local preset=$1 werror=OFF
   shift
+  # Instrumented code draws warnings about the libraries' own headers, so only the release build forbids them.
+  [ "$preset" = release ] && werror=ON
   say "building $preset: $*"
-  if cmake --preset "$preset" --log-level=WARNING -DBUILD_TESTING=ON -DGROKD_WERROR=ON &&
+  if cmake --preset "$preset" --log-level=WARNING -DBUILD_TESTING=ON -DGROKD_WERROR=$werror &&
     cmake --build --preset "$preset" --parallel "$jobs" --target "$@"; then
     return 0
   fi
