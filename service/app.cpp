@@ -8,7 +8,6 @@
 namespace grokd {
 namespace {
 
-constexpr int kLoadingRetrySeconds = 5;
 constexpr int kDrainingRetrySeconds = 5;
 
 }  // namespace
@@ -21,7 +20,7 @@ const LoadedModel& App::require_model() const {
   const LoadedModel* model = host.loaded();
   if (!model) {
     metrics.count_rejection(RejectionReason::loading);
-    throw api::errors::model_loading(kLoadingRetrySeconds);
+    throw api::errors::model_loading(host.seconds_to_load());
   }
   return *model;
 }
@@ -35,6 +34,11 @@ api::RequestLimits App::request_limits(const LoadedModel& model) const {
   limits.constrained_output = true;
   limits.adds_bos = host.config().add_bos;
   return limits;
+}
+
+void App::note_unknown_fields(const RequestRecord& record, int count) const {
+  if (count == 0) return;
+  log.event(LogLevel::debug, "unknown fields", {{"id", record.request_id}, {"count", std::to_string(count)}});
 }
 
 api::ChatRendering App::rendering(bool add_generation_prompt, bool continue_final_message) const {

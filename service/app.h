@@ -26,6 +26,8 @@ struct App {
   const LoadedModel& require_model() const;
   /// config.requests with what depends on the model.
   api::RequestLimits request_limits(const LoadedModel& model) const;
+  /// Fields that were ignored go to the log at level debug.
+  void note_unknown_fields(const RequestRecord& record, int count) const;
   api::ChatRendering rendering(bool add_generation_prompt, bool continue_final_message) const;
   /// The whole request's deadline: the body's timeout, else the header X-Request-Timeout, else the server's
   /// default.

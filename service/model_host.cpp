@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace grokd {
@@ -24,6 +25,14 @@ ModelHost::ModelHost(ModelConfig config, api::ChatTemplate chat_template, std::s
 
 bool ModelHost::is_served(const std::string& name) const {
   return name == id_ || std::find(aliases_.begin(), aliases_.end(), name) != aliases_.end();
+}
+
+int ModelHost::seconds_to_load() const {
+  constexpr double kGuess = 5, kLongest = 120;
+  const double done = progress();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started_;
+  const double left = done > 0.01 ? elapsed.count() * (1 - done) / done : kGuess;
+  return static_cast<int>(std::ceil(std::clamp(left, 1.0, kLongest)));
 }
 
 void ModelHost::set_loaded(std::unique_ptr<LoadedModel> model) {

@@ -2,6 +2,7 @@
 // The model the server answers with: its name at once, the rest when it is loaded.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,6 +39,8 @@ class ModelHost {
   const LoadedModel* loaded() const { return loaded_.load(std::memory_order_acquire); }
   /// 0..1 while loading.
   double progress() const { return progress_.load(std::memory_order_relaxed); }
+  /// How long loading will take yet, judged by how long it took so far.
+  int seconds_to_load() const;
 
   void set_progress(double progress) { progress_.store(progress, std::memory_order_relaxed); }
   void set_loaded(std::unique_ptr<LoadedModel> model);
@@ -50,6 +53,7 @@ class ModelHost {
   const std::string id_;
   const std::vector<std::string> aliases_;
   const std::int64_t created_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::atomic<double> progress_ = 0;
   std::atomic<const LoadedModel*> loaded_ = nullptr;
   std::unique_ptr<LoadedModel> owned_;

@@ -2,8 +2,12 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
+#include "api/error.h"
 #include "engine/model_runner.h"
 #include "service/metrics.h"
 
@@ -67,6 +71,23 @@ std::string fingerprint_of(const std::string& model_dir, const ModelConfig& conf
   return "grokd-" GROKD_VERSION "-" + weights_hash(model_dir, config) + "-" + backend;
 }
 
+namespace {
+
+/// A format of the operator's own: docs/api.md has its keys.
+api::ChatTemplate read_chat_template(const std::string& file) {
+  std::ifstream in(file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw ConfigError(file + ": cannot be read");
+  try {
+    return api::parse_chat_template(text.str(), std::filesystem::path(file).stem().string());
+  } catch (const api::ApiError& error) {
+    throw ConfigError(file + ": " + error.what());
+  }
+}
+
+}  // namespace
+
 api::ChatTemplate choose_chat_template(const std::string& name, const ModelConfig& config) {
   if (name.empty() && config.chat.present) {
     api::ChatTemplate own;
@@ -81,10 +102,11 @@ api::ChatTemplate choose_chat_template(const std::string& name, const ModelConfi
   }
   const api::ChatTemplate* known = api::find_chat_template(name.empty() ? "plain" : name);
   if (known) return *known;
+  if (std::filesystem::is_regular_file(name)) return read_chat_template(name);
   std::string names;
   for (const api::ChatTemplate& one : api::built_in_chat_templates())
     names += (names.empty() ? "" : ", ") + one.name;
-  throw ConfigError("--chat-template " + name + " is not known; there are " + names);
+  throw ConfigError("--chat-template " + name + " is neither a file nor one of " + names);
 }
 
 std::thread load_in_background(Server& server) {

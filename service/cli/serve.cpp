@@ -1,5 +1,7 @@
 // grokd serve: the HTTP server.
 
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +18,7 @@ namespace {
 
 struct ServeFlags {
   ServerConfig config;
-  std::string api_key_file;
+  std::string api_key_file, preset;
   std::size_t kv_cache_mb = 0;
 };
 
@@ -48,7 +50,8 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
   add(app, "--model-id", config.model_id, "served name; default: the name in config.json");
   add(app, "--alias", config.aliases, "another name requests may use (repeatable)");
   add(app, "--chat-template", config.chat_template,
-      "format of chat prompts; default: the model's own, else plain");
+      "format of chat prompts, by name or file; default: the model's own, else plain");
+  add(app, "--preset", flags.preset, "configuration for a folder without config.json, e.g. grok-1");
   app.add_flag("--strict-chat", config.strict_chat,
                "indent lines of messages that would open a turn of the template");
   add(app, "--backend", config.runner.backend, "cpu or reference")
@@ -109,9 +112,18 @@ void add_life_cycle_flags(CLI::App& app, ServerConfig& config) {
   add_seconds(app, "--drain-timeout", config.drain_timeout, "then running requests may go on so long, in s");
   add_seconds(app, "--stall-limit", config.stall_limit,
               "/livez turns red after so long without a step, in s");
-  app.add_flag("--vllm-metrics,--metrics-compat-vllm", config.vllm_metrics,
-               "metrics also under the names vLLM uses");
+  const auto set_names = [&config](const std::string& names) { config.vllm_metrics = names == "vllm"; };
+  app.add_option_function<std::string>("--metrics-compat", set_names, "metrics also under the names of: vllm")
+      ->check(CLI::IsMember({"vllm"}));
   add(app, "--log-level", config.log_level, "debug, info, warn, error or off");
+}
+
+/// A connection is a file descriptor, and the usual soft limit of 1024 is below the limit of connections.
+void allow_many_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int serve(ServeFlags& flags) {
@@ -120,7 +132,9 @@ int serve(ServeFlags& flags) {
   config.runner.kv_cache_bytes = flags.kv_cache_mb << 20;
   config.runner.max_sequences = config.engine.slots;
   config.runner.max_batch_tokens = config.engine.step_tokens;
-  const ModelConfig model = load_model_config(config.model_dir);
+  allow_many_files();
+  const ModelConfig model =
+      flags.preset.empty() ? load_model_config(config.model_dir) : preset_config(flags.preset);
   Server server(config, model, choose_chat_template(config.chat_template, model));
   server.start();
   server.drain_on_signals();

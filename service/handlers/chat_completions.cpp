@@ -62,6 +62,7 @@ Answer chat_completions(Exchange& exchange, App& app) {
   const api::RequestLimits limits = app.request_limits(model);
   const api::ChatRequest request = api::parse_chat_request(exchange.request().body, limits);
   check_model(request.model, app.host);
+  app.note_unknown_fields(exchange.record(), request.unknown_fields);
   GenerationPlan plan;
   plan.deadline = app.deadline_of(request, exchange.request());
   check_sizes(request, *model.tokenizer, limits.context);

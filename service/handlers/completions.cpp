@@ -83,6 +83,7 @@ Answer completions(Exchange& exchange, App& app) {
   const api::RequestLimits limits = app.request_limits(model);
   const api::CompletionRequest request = api::parse_completion_request(exchange.request().body, limits);
   check_model(request.model, app.host);
+  app.note_unknown_fields(exchange.record(), request.unknown_fields);
   const auto deadline = app.deadline_of(request, exchange.request());
   check_sizes(request, *model.tokenizer, limits.context);
 

@@ -354,8 +354,14 @@ TEST_CASE("made-up models, paths and methods make no new metric series") {
     CHECK(client.read_reply().status == 405);
     CHECK(client.read_reply().status == 404);
   };
-  get(server.port(), "/metrics");
   provoke(0);
+  // An answer is counted after it was sent: wait until all of these are, that of /metrics included.
+  const auto all_counted = [&] {
+    const std::string text = get(server.port(), "/metrics").body;
+    return text.find("route=\"/metrics\"") != std::string::npos &&
+           text.find("route=\"/v1/completions\"") != std::string::npos;
+  };
+  REQUIRE(TestServer::eventually(all_counted));
   const auto before = lines();
   for (int i = 1; i < 40; ++i) provoke(i);
   CHECK(lines() == before);

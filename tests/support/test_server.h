@@ -28,6 +28,8 @@ struct ServerSetup {
     ServerConfig config;
     config.port = 0;
     config.log_level = "off";
+    config.io_threads = 2;
+    config.workers = 2;
     config.http.linger = Milliseconds(200);
     return config;
   }
