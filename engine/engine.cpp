@@ -61,7 +61,7 @@ class StepResults {
 struct Counters {
   std::atomic<int> pages_used{0};
   std::atomic<std::uint64_t> steps{0}, prompt_tokens{0}, generated_tokens{0};
-  std::atomic<double> last_step_seconds{0};
+  std::atomic<double> last_step_seconds{0}, step_prediction_error{0};
   std::atomic<Clock::rep> progress{0};  // when a step ended or work came after a pause
   std::atomic<bool> idle{true}, failed{false};
 };
@@ -77,7 +77,8 @@ class Engine::Impl {
         observer_(std::move(observer)),
         rules_{tokenizer, config.special,
                AnswerMasks(runner_->limits().vocab_size, tokenizer.vocab_size(), config.special)},
-        scheduler_(scheduler_limits(config_, runner_->limits()), rules_),
+        step_time_(runner_->limits().experts, runner_->limits().experts_per_token),
+        scheduler_(scheduler_limits(config_, runner_->limits()), config_.step, rules_, step_time_),
         mailbox_(config_),
         thread_([this] { loop(); }) {}
 
@@ -108,7 +109,8 @@ class Engine::Impl {
   const StepObserver observer_;
   const AnswerRules rules_;
   Counters counters_;
-  Scheduler scheduler_;  // engine thread only, as is all below but the mailbox
+  StepTimeModel step_time_;  // engine thread only, as is all below but the mailbox
+  Scheduler scheduler_;
   std::vector<Pending> mail_;
   StepResults results_;
   Mailbox mailbox_;
@@ -186,15 +188,19 @@ std::string Engine::Impl::problem(const Request& request) const {
 }
 
 void Engine::Impl::run(const Step& step, Clock::time_point begin) {
+  const auto start = Clock::now();
   runner_->run(step.batch, results_.prepare(step));
   const auto now = Clock::now();
   for (const auto& share : step.shares) share.sequence->accept(results_.of(share), now);
   mark_progress(now);
   observe(step, seconds_between(begin, now));
+  step_time_.observe(step.work, seconds_between(start, now));
+  counters_.step_prediction_error = step_time_.relative_error();
 }
 
 void Engine::Impl::observe(const Step& step, double seconds) {
-  StepRecord record{step.batch.tokens(), 0, static_cast<int>(step.shares.size()), seconds};
+  StepRecord record{step.batch.tokens(), 0, static_cast<int>(step.shares.size()), seconds,
+                    step_time_.predict(step.work)};
   for (const auto& share : step.shares) record.prefill_tokens += share.prefill ? share.rows : 0;
   const auto drawn = std::count_if(step.batch.sampling.begin(), step.batch.sampling.end(),
                                    [](const auto& row) { return row.forced < 0; });
@@ -241,6 +247,7 @@ EngineStats Engine::Impl::stats() const {
   stats.prompt_tokens = counters_.prompt_tokens;
   stats.generated_tokens = counters_.generated_tokens;
   stats.last_step_seconds = counters_.last_step_seconds;
+  stats.step_prediction_error = counters_.step_prediction_error;
   stats.failed = counters_.failed;
   if (!counters_.idle) {
     const Clock::time_point progress{Clock::duration(counters_.progress.load())};

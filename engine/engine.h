@@ -9,14 +9,10 @@
 
 #include "engine/model_runner.h"
 #include "engine/request.h"
+#include "engine/step_planner.h"
 #include "engine/tokenizer.h"
 
 namespace grokd {
-
-/// Ids with a role, -1: the model has none. Padding, begin and unknown cannot be sampled.
-struct SpecialTokens {
-  TokenId pad = 0, bos = 1, eos = 2, unk = 3;
-};
 
 SpecialTokens special_tokens(const ModelConfig& config);
 
@@ -25,6 +21,7 @@ struct EngineConfig {
   int step_tokens = 256;            // most tokens in one step (prefill chunk + decodes)
   int max_waiting = 256;            // requests waiting for a slot
   int max_waiting_tokens = 262144;  // their prompt tokens
+  StepPolicy step = {};
   SpecialTokens special = {};
 };
 
@@ -44,6 +41,7 @@ struct EngineStats {
   std::uint64_t steps = 0;
   std::uint64_t prompt_tokens = 0, generated_tokens = 0;
   double last_step_seconds = 0;
+  double step_prediction_error = 0;  // running mean of |predicted / measured - 1|
   double seconds_since_progress =
       0;  // since the engine last finished a step while work was pending; 0 when idle
   bool failed = false;
@@ -53,6 +51,7 @@ struct EngineStats {
 struct StepRecord {
   int tokens = 0, prefill_tokens = 0, sequences = 0;
   double seconds = 0;
+  double predicted_seconds = 0;  // 0: not yet known
 };
 using StepObserver = std::function<void(const StepRecord&)>;
 

@@ -37,6 +37,8 @@ RunnerLimits make_limits(const ModelConfig& config, const RunnerOptions& options
   limits.context = options.context > 0 ? std::min(options.context, config.sequence_len) : config.sequence_len;
   limits.max_batch_tokens = options.max_batch_tokens;
   limits.max_sequences = options.max_sequences;
+  limits.experts = config.num_experts;
+  limits.experts_per_token = config.num_selected_experts;
   limits.max_logit_rows =
       options.max_logit_rows > 0 ? options.max_logit_rows : std::max(options.max_sequences, 64);
   const int longest = pages_for(limits.context);

@@ -19,6 +19,7 @@ struct RunnerLimits {
   int max_sequences = 0;     // sequences in a step
   int max_logit_rows = 0;    // R of a step
   int kv_pages = 0;          // pages of kernels::kPagePositions positions, shared by all sequences
+  int experts = 1, experts_per_token = 1;
 };
 
 class ModelRunner {

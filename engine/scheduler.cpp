@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/models/config.h"
+
 namespace grokd {
 namespace {
 
@@ -19,8 +21,9 @@ Abort early_end(const Pending& pending) {
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerLimits& limits, const AnswerRules& rules)
-    : limits_(limits), rules_(rules), pages_(limits.pages) {
+Scheduler::Scheduler(const SchedulerLimits& limits, const StepPolicy& policy, const AnswerRules& rules,
+                     const StepTimeModel& model)
+    : limits_(limits), rules_(rules), pages_(limits.pages), planner_(limits, policy, model) {
   if (limits.step_tokens <= limits.slots || limits.logit_rows < limits.slots) {
     throw ConfigError(std::to_string(limits.slots) + " slots need more than as many tokens a step (" +
                       std::to_string(limits.step_tokens) + ") and as many rows of logits (" +
@@ -65,29 +68,6 @@ void Scheduler::admit(Clock::time_point now) {
     running_.push_back(std::make_unique<Sequence>(leave_queue(waiting_.begin()), rules_, now));
     pages_.take(pages, running_.back()->pages);
   }
-}
-
-const Step& Scheduler::plan() {
-  step_.batch.clear();
-  step_.shares.clear();
-  for (const auto& sequence : running_) {
-    if (!sequence->finished() && sequence->prompt_rows_left() == 0) give(*sequence, false);
-  }
-  for (const auto& sequence : running_) {
-    if (!sequence->finished() && sequence->prompt_rows_left() > 0) give(*sequence, true);
-  }
-  return step_;
-}
-
-void Scheduler::give(Sequence& sequence, bool prefill) {
-  Batch& batch = step_.batch;
-  const int logit_rows = static_cast<int>(batch.logit_rows.size());
-  const int rows =
-      sequence.rows_within(limits_.step_tokens - batch.tokens(), limits_.logit_rows - logit_rows);
-  if (rows == 0) return;
-  sequence.feed(rows, batch);
-  const int added = static_cast<int>(batch.logit_rows.size()) - logit_rows;
-  step_.shares.push_back({&sequence, rows, logit_rows, added, prefill});
 }
 
 void Scheduler::deliver() {

@@ -6,34 +6,18 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/batch.h"
 #include "engine/kv_pages.h"
 #include "engine/sequence.h"
+#include "engine/step_planner.h"
+#include "engine/step_time.h"
 
 namespace grokd {
 
-struct SchedulerLimits {
-  int slots = 0;
-  int step_tokens = 0;  // more than slots: beside all decodes a step always has room for a prompt's row
-  int logit_rows = 0;   // at least slots
-  int pages = 0;
-};
-
-/// A sequence's share of a step; its logit rows follow each other in the batch.
-struct StepShare {
-  Sequence* sequence = nullptr;
-  int rows = 0, first_logit_row = 0, logit_rows = 0;
-  bool prefill = false;
-};
-
-struct Step {
-  Batch batch;
-  std::vector<StepShare> shares;
-};
-
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, const AnswerRules& rules);
+  /// `model` is learned by the caller and must outlive the scheduler.
+  Scheduler(const SchedulerLimits& limits, const StepPolicy& policy, const AnswerRules& rules,
+            const StepTimeModel& model);
 
   /// Into the queue: by tier, then priority, then as they came.
   void add(Pending&& pending);
@@ -42,8 +26,7 @@ class Scheduler {
   void end_early(Clock::time_point now);
   /// From the queue into free slots, strictly in order, while the pages for the worst case are free.
   void admit(Clock::time_point now);
-  /// One row of every decoding sequence, then rows of prompts in the order of admission.
-  const Step& plan();
+  const Step& plan() { return planner_.plan(running_); }
   /// Hands out new text and lets go of the sequences that have finished.
   void deliver();
   /// Ends everything, waiting and running.
@@ -62,7 +45,6 @@ class Scheduler {
   using Queue = std::map<QueueKey, Pending>;
 
   Pending leave_queue(Queue::iterator at);
-  void give(Sequence& sequence, bool prefill);
   void release_finished();
 
   const SchedulerLimits limits_;
@@ -72,7 +54,7 @@ class Scheduler {
   std::uint64_t arrivals_ = 0;
   std::int64_t waiting_tokens_ = 0;
   std::vector<std::unique_ptr<Sequence>> running_;  // in the order of admission
-  Step step_;
+  StepPlanner planner_;
   double service_seconds_ = 1;
 };
 

@@ -40,16 +40,19 @@ Sequence::Sequence(Pending&& pending, const AnswerRules& rules, Clock::time_poin
     : pending_(std::move(pending)),
       rules_(rules),
       penalised_(is_penalised(pending_.request.sampling)),
-      text_(pending_.request.stop, !pending_.request.skip_special_tokens) {
+      text_(pending_.request.stop, !pending_.request.skip_special_tokens),
+      tokens_(std::move(pending_.request.prompt)),
+      prompt_size_(size()) {
   const Request& request = pending_.request;
-  if (penalised_) counts_.start(request.prompt, request.max_tokens);
-  output_.prompt_tokens = prompt_size();
+  tokens_.reserve(tokens_.size() + static_cast<std::size_t>(request.max_tokens));
+  if (penalised_) counts_.start(tokens_, request.max_tokens);
+  output_.prompt_tokens = prompt_size_;
   output_.times.submitted = pending_.submitted;
   output_.times.admitted = now;
   if (request.score_prompt) {
-    output_.prompt_scores.reserve(request.prompt.size());
-    output_.prompt_scores.push_back(
-        output_token(request.prompt[0], rules_.tokenizer.bytes(request.prompt[0]), {}));
+    output_.prompt_scores.reserve(tokens_.size());
+    output_.prompt_scores.push_back(output_token(tokens_[0], rules_.tokenizer.bytes(tokens_[0]), {}));
+    scored_ = 1;
   }
   if (prompt_rows_left() == 0) finish(FinishReason::length, now);  // nothing to score and nothing to say
 }
@@ -61,12 +64,14 @@ int Sequence::positions(const Request& request) {
 
 int Sequence::prompt_rows_left() const {
   const Request& request = pending_.request;
-  if (request.max_tokens > 0) return std::max(prompt_size() - fed_, 0);
-  return request.score_prompt ? prompt_size() - 1 - fed_ : 0;
+  if (request.max_tokens == 0) return request.score_prompt ? prompt_size_ - 1 - fed_ : 0;
+  const bool decoding = output_.completion_tokens > 0 && size() - fed_ == 1;
+  return decoding ? 0 : size() - fed_;
 }
 
 bool Sequence::wants_logits(int position) const {
-  return position + 1 < prompt_size() ? pending_.request.score_prompt : pending_.request.max_tokens > 0;
+  if (position + 1 < prompt_size_) return pending_.request.score_prompt && position + 1 >= scored_;
+  return pending_.request.max_tokens > 0 && position + 1 >= size();
 }
 
 int Sequence::rows_within(int rows, int logit_rows) const {
@@ -82,12 +87,11 @@ int Sequence::rows_within(int rows, int logit_rows) const {
 void Sequence::feed(int rows, Batch& batch) {
   const int first_row = batch.tokens();
   batch.sequences.push_back({first_row, rows, fed_, pages});
-  scored_ = -1;
+  first_logits_ = -1;
   for (int row = 0; row < rows; ++row, ++fed_) {
-    batch.ids.push_back(fed_ < prompt_size() ? pending_.request.prompt[static_cast<std::size_t>(fed_)]
-                                             : last_);
+    batch.ids.push_back(tokens_[static_cast<std::size_t>(fed_)]);
     if (!wants_logits(fed_)) continue;
-    if (scored_ < 0) scored_ = fed_;
+    if (first_logits_ < 0) first_logits_ = fed_;
     batch.logit_rows.push_back(first_row + row);
     batch.sampling.push_back(sampling_row(fed_));
   }
@@ -97,8 +101,8 @@ kernels::SamplingRow Sequence::sampling_row(int position) {
   const Request& request = pending_.request;
   const SamplingParams& from = request.sampling;
   kernels::SamplingRow row;
-  if (position + 1 < prompt_size()) {
-    row.forced = request.prompt[static_cast<std::size_t>(position) + 1];
+  if (position + 1 < prompt_size_) {
+    row.forced = tokens_[static_cast<std::size_t>(position) + 1];
     return row;
   }
   row.temperature = from.temperature;
@@ -145,10 +149,10 @@ const TokenMask* Sequence::own_mask() {
 
 void Sequence::accept(std::span<const kernels::SampledToken> sampled, Clock::time_point now) {
   for (std::size_t i = 0; i < sampled.size() && !finished(); ++i) {
-    const int position = scored_ + static_cast<int>(i);
+    const int position = first_logits_ + static_cast<int>(i);
     if (!sampled[i].finite) {
       abort({FinishReason::error, false, "the model gave logits that are not finite", true}, now);
-    } else if (position + 1 < prompt_size()) {
+    } else if (position + 1 < prompt_size_) {
       score(position, sampled[i]);
     } else {
       append(sampled[i], now);
@@ -160,8 +164,9 @@ void Sequence::accept(std::span<const kernels::SampledToken> sampled, Clock::tim
 }
 
 void Sequence::score(int position, const kernels::SampledToken& sampled) {
-  const TokenId id = pending_.request.prompt[static_cast<std::size_t>(position) + 1];
+  const TokenId id = tokens_[static_cast<std::size_t>(position) + 1];
   output_.prompt_scores.push_back(output_token(id, rules_.tokenizer.bytes(id), sampled));
+  scored_ = position + 2;
 }
 
 bool Sequence::ends_by_eos(TokenId id) const {
@@ -175,7 +180,7 @@ void Sequence::append(const kernels::SampledToken& sampled, Clock::time_point no
   const int index = output_.completion_tokens++;
   if (index == 0) output_.times.first_token = now;
   output_.new_ids.push_back(id);
-  last_ = id;
+  tokens_.push_back(id);
   if (penalised_) counts_.add(id);
   if (ends_by_eos(id) || contains(request.stop_token_ids, id)) {
     if (!ends_by_eos(id)) output_.stop_token = id;

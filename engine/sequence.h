@@ -56,7 +56,12 @@ class Sequence {
   std::vector<std::int32_t> pages;  // of its positions; taken and released by the scheduler
 
   const Pending& pending() const { return pending_; }
-  /// Rows of the prompt that are not fed yet; 0: the next row is the last sampled token.
+  /// The prompt and what was sampled.
+  std::span<const TokenId> tokens() const { return tokens_; }
+  int prompt_size() const { return prompt_size_; }
+  /// Position of the next row: so many are in the cache.
+  int next_position() const { return fed_; }
+  /// Rows to feed before the next token can be sampled; 0: the next row is the last sampled token.
   int prompt_rows_left() const;
   /// The most rows, at most `rows`, that ask for at most `logit_rows` rows of logits. 0 if there are none.
   int rows_within(int rows, int logit_rows) const;
@@ -76,7 +81,7 @@ class Sequence {
   double seconds_running() const;  // once finished
 
  private:
-  int prompt_size() const { return static_cast<int>(pending_.request.prompt.size()); }
+  int size() const { return static_cast<int>(tokens_.size()); }
   bool wants_logits(int position) const;
   kernels::SamplingRow sampling_row(int position);
   const TokenMask* choose_mask();
@@ -90,12 +95,14 @@ class Sequence {
   const AnswerRules& rules_;
   bool penalised_ = false;
   AnswerText text_;
+  std::vector<TokenId> tokens_;  // the prompt, then what was sampled
+  const int prompt_size_;
   TokenCounts counts_;     // only of penalised sequences
   TokenMask mask_;         // only of sequences with stop ids to hold off or a constraint
   int fed_ = 0;            // positions in the cache
-  int scored_ = 0;         // first position of the last feed that asked for logits
+  int first_logits_ = 0;   // first position of the last feed that asked for logits
+  int scored_ = 0;         // tokens of the prompt that have their score
   bool dead_end_ = false;  // the constraint lets nothing follow
-  TokenId last_ = -1;      // sampled last
   RequestOutput output_;   // the next piece
 };
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/tokenizer.h"
 
 namespace grokd {
 

@@ -13,6 +13,11 @@ namespace grokd {
 using kernels::TokenId;
 struct ModelConfig;
 
+/// Ids with a role, -1: the model has none. Padding, begin and unknown cannot be sampled.
+struct SpecialTokens {
+  TokenId pad = 0, bos = 1, eos = 2, unk = 3;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

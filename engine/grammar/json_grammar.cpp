@@ -5,7 +5,6 @@
 namespace grokd::grammar {
 namespace {
 
-constexpr int kMaxIndentation = 32;
 constexpr int kMaxDigits = 18;  // before and after the point: bounded, or a weak model writes them for ever
 constexpr int kMaxExponentDigits = 2;  // what every reader of doubles can hold
 
@@ -18,8 +17,7 @@ const CharSet kUnescaped = normalized({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FF
 
 JsonGrammar::JsonGrammar(Grammar& grammar) : grammar_(grammar) {
   Grammar& g = grammar_;
-  const ExprId line = g.sequence({g.literal("\n"), g.repeat(g.literal(" "), 0, kMaxIndentation)});
-  gap_ = g.rule("white space", g.optional(g.choice({g.literal(" "), line})));
+  gap_ = g.rule("white space", g.optional(g.literal(" ")));  // with more a weak model would idle in it
   string_ = g.rule("string", string(0, kUnbounded));
   const ExprId fraction = g.sequence({g.literal("."), g.repeat(g.characters(kDigit), 1, kMaxDigits)});
   const ExprId exponent = g.sequence({g.characters({{U'E', U'E'}, {U'e', U'e'}}),

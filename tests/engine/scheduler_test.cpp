@@ -4,71 +4,21 @@
 
 #include <random>
 
-#include "tests/support/fake_runner.h"
-#include "tests/support/fake_tokenizer.h"
+#include "engine/models/config.h"
+
+#include "tests/support/scheduler_rig.h"
 
 namespace grokd {
 namespace {
 
-using test::FakeRunner;
 using test::FakeTokenizer;
 using Ids = std::vector<TokenId>;
 
 constexpr SchedulerLimits kSmall{.slots = 4, .step_tokens = 32, .logit_rows = 16, .pages = 64};
 
-/// A scheduler whose steps are run by hand; ended answers are written down by the first token of their
-/// prompt.
-struct Rig {
+struct Rig : test::SchedulerRig {
   explicit Rig(SchedulerLimits limits = kSmall, test::Script script = test::answer_with(Ids(1000, 70)))
-      : runner(runner_limits(limits, tokenizer.vocab_size()), std::move(script)), scheduler(limits, rules) {}
-
-  std::shared_ptr<std::atomic<bool>> add(Request request) {
-    auto cancelled = std::make_shared<std::atomic<bool>>(false);
-    const TokenId name = request.prompt[0];
-    scheduler.add({std::move(request),
-                   [this, name](RequestOutput&& piece) {
-                     if (piece.finish != FinishReason::none) ended.emplace_back(name, piece.finish);
-                   },
-                   cancelled, Clock::now()});
-    return cancelled;
-  }
-  std::shared_ptr<std::atomic<bool>> add(TokenId name, int prompt, int max_tokens) {
-    Request request;
-    request.prompt = Ids(static_cast<std::size_t>(prompt), name);
-    request.max_tokens = max_tokens;
-    return add(std::move(request));
-  }
-
-  /// One turn of the engine; the step it ran.
-  const Step& turn() {
-    const auto now = Clock::now();
-    scheduler.end_early(now);
-    scheduler.admit(now);
-    const Step& step = scheduler.plan();
-    if (step.batch.tokens() == 0) return step;
-    std::vector<kernels::SampledToken> sampled(step.batch.logit_rows.size());
-    runner.run(step.batch, sampled);
-    rows.clear();
-    for (const auto& share : step.shares) {
-      rows.emplace_back(share.sequence->pending().request.prompt[0], share.rows);
-      share.sequence->accept(std::span(sampled).subspan(static_cast<std::size_t>(share.first_logit_row),
-                                                        static_cast<std::size_t>(share.logit_rows)),
-                             now);
-    }
-    scheduler.deliver();
-    return step;
-  }
-
-  static RunnerLimits runner_limits(const SchedulerLimits& limits, int vocab_size) {
-    return {vocab_size, 4096, limits.step_tokens, limits.slots, limits.logit_rows, limits.pages};
-  }
-
-  FakeTokenizer tokenizer;
-  AnswerRules rules{tokenizer, {}, AnswerMasks(tokenizer.vocab_size(), tokenizer.vocab_size(), {})};
-  FakeRunner runner;
-  std::vector<std::pair<TokenId, FinishReason>> ended;
-  std::vector<std::pair<TokenId, int>> rows;  // of the last step: whose, how many
-  Scheduler scheduler;
+      : SchedulerRig(limits, std::move(script)) {}
 };
 
 using Rows = std::vector<std::pair<TokenId, int>>;
@@ -147,9 +97,7 @@ TEST_CASE("the queue goes by tier, then priority, then arrival") {
   add(15, 0, 50);
   add(16, 1, -3);
   while (rig.scheduler.busy()) rig.turn();
-  Ids order;
-  for (const auto& [name, finish] : rig.ended) order.push_back(name);
-  CHECK(order == Ids{10, 15, 16, 13, 14, 12, 11});
+  CHECK(rig.order() == Ids{10, 15, 16, 13, 14, 12, 11});
 }
 
 TEST_CASE("the head of the queue waits for its pages and is not overtaken") {
@@ -163,7 +111,7 @@ TEST_CASE("the head of the queue waits for its pages and is not overtaken") {
   CHECK(rig.scheduler.waiting() == 2);
   CHECK(rig.scheduler.waiting_tokens() == 11);
   while (rig.scheduler.waiting() == 2) rig.turn();
-  CHECK(rig.ended == decltype(rig.ended){{11, FinishReason::length}});
+  CHECK(rig.order() == Ids{11});
   while (rig.scheduler.busy()) rig.turn();
   CHECK(rig.scheduler.pages().used() == 0);
 }
@@ -198,7 +146,8 @@ TEST_CASE("a cancelled sequence is in no further step and its slot serves the ne
   *cancelled = true;
   rig.turn();
   CHECK(rig.rows == Rows{{12, 1}});
-  CHECK(rig.ended == decltype(rig.ended){{11, FinishReason::cancelled}});
+  REQUIRE(rig.order() == Ids{11});
+  CHECK(rig.ended[0].last.finish == FinishReason::cancelled);
 }
 
 TEST_CASE("limits under which a prompt could starve are refused") {
@@ -224,7 +173,7 @@ TEST_CASE("thousands of random requests, cancelled or not, leave no page, slot o
       request.sampling.frequency_penalty = random() % 4 == 0 ? 1 : 0;
       if (random() % 4 == 0) request.stop = {"a", "bc"};
       if (random() % 4 == 0) request.stop_token_ids = {80, 81, 82, 83};
-      if (random() % 10 == 0) request.deadline = Clock::now() + std::chrono::microseconds(random() % 2000);
+      if (random() % 10 == 0) request.deadline = rig.now + std::chrono::milliseconds(random() % 60);
       flags.push_back(rig.add(std::move(request)));
       ++added;
     }
