@@ -1,5 +1,6 @@
 #include "engine/scheduler.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -23,7 +24,10 @@ Abort early_end(const Pending& pending) {
 
 Scheduler::Scheduler(const SchedulerLimits& limits, const StepPolicy& policy, const AnswerRules& rules,
                      const StepTimeModel& model)
-    : limits_(limits), rules_(rules), pages_(limits.pages), planner_(limits, policy, model) {
+    : limits_(limits),
+      rules_(rules),
+      cache_(limits.pages, policy.prefix_cache),
+      planner_(limits, policy, model) {
   if (limits.step_tokens <= limits.slots || limits.logit_rows < limits.slots) {
     throw ConfigError(std::to_string(limits.slots) + " slots need more than as many tokens a step (" +
                       std::to_string(limits.step_tokens) + ") and as many rows of logits (" +
@@ -63,22 +67,41 @@ void Scheduler::end_early(Clock::time_point now) {
 
 void Scheduler::admit(Clock::time_point now) {
   while (running() < limits_.slots && !waiting_.empty()) {
-    const int pages = KvPages::needed(Sequence::positions(waiting_.begin()->second.request));
-    if (pages > pages_.free()) return;
-    running_.push_back(std::make_unique<Sequence>(leave_queue(waiting_.begin()), rules_, now));
-    pages_.take(pages, running_.back()->pages);
+    const auto next = waiting_.begin();
+    if (KvPages::needed(Sequence::positions(next->second.request)) > cache_.available()) return;
+    running_.push_back(std::make_unique<Sequence>(leave_queue(next), rules_, now));
+    cache_.reserve(*running_.back());
+  }
+}
+
+const Step& Scheduler::plan() {
+  look_for_prefixes();
+  return planner_.plan(running_);
+}
+
+/// Of prompts that begin alike and came together the first computes the common pages, and the others wait.
+void Scheduler::look_for_prefixes() {
+  for (auto at = running_.begin(); at != running_.end(); ++at) {
+    Sequence& sequence = **at;
+    if (sequence.prompt_rows_left() == 0 || sequence.has_begun()) continue;
+    cache_.find_prefix(sequence);
+    sequence.waits_for_prefix = std::any_of(
+        running_.begin(), at, [&](const auto& other) { return cache_.computes_next_page(*other, sequence); });
   }
 }
 
 void Scheduler::deliver() {
-  for (const auto& sequence : running_) sequence->deliver();
+  for (const auto& sequence : running_) {
+    cache_.index(*sequence);
+    sequence->deliver();
+  }
   release_finished();
 }
 
 void Scheduler::release_finished() {
   std::erase_if(running_, [this](const std::unique_ptr<Sequence>& sequence) {
     if (!sequence->finished()) return false;
-    pages_.release(sequence->pages);
+    cache_.release(*sequence);
     service_seconds_ += kServiceMeanWeight * (sequence->seconds_running() - service_seconds_);
     return true;
   });

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/kv_pages.h"
+#include "engine/kv_cache_manager.h"
 #include "engine/sequence.h"
 #include "engine/step_planner.h"
 #include "engine/step_time.h"
@@ -26,8 +26,9 @@ class Scheduler {
   void end_early(Clock::time_point now);
   /// From the queue into free slots, strictly in order, while the pages for the worst case are free.
   void admit(Clock::time_point now);
-  const Step& plan() { return planner_.plan(running_); }
-  /// Hands out new text and lets go of the sequences that have finished.
+  const Step& plan();
+  /// After the results of a step were accepted: hands out new text and lets go of the sequences that have
+  /// finished.
   void deliver();
   /// Ends everything, waiting and running.
   void end_all(const Abort& abort, Clock::time_point now);
@@ -36,7 +37,7 @@ class Scheduler {
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size()); }
   std::int64_t waiting_tokens() const { return waiting_tokens_; }
-  const KvPages& pages() const { return pages_; }
+  const KvPages& pages() const { return cache_.pages(); }
   /// How long a request holds its slot: a running mean over the last ones.
   double service_seconds() const { return service_seconds_; }
 
@@ -45,11 +46,12 @@ class Scheduler {
   using Queue = std::map<QueueKey, Pending>;
 
   Pending leave_queue(Queue::iterator at);
+  void look_for_prefixes();
   void release_finished();
 
   const SchedulerLimits limits_;
   const AnswerRules& rules_;
-  KvPages pages_;
+  KvCacheManager cache_;
   Queue waiting_;
   std::uint64_t arrivals_ = 0;
   std::int64_t waiting_tokens_ = 0;

@@ -62,6 +62,13 @@ int Sequence::positions(const Request& request) {
   return static_cast<int>(request.prompt.size()) + std::max(request.max_tokens - 1, 0);
 }
 
+int Sequence::positions() const { return prompt_size_ + std::max(pending_.request.max_tokens - 1, 0); }
+
+void Sequence::start_from(int positions) {
+  fed_ = positions;
+  if (output_.completion_tokens == 0) output_.cached_tokens = positions;
+}
+
 int Sequence::prompt_rows_left() const {
   const Request& request = pending_.request;
   if (request.max_tokens == 0) return request.score_prompt ? prompt_size_ - 1 - fed_ : 0;

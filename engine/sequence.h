@@ -8,6 +8,7 @@
 
 #include "engine/answer_text.h"
 #include "engine/batch.h"
+#include "engine/prefix_cache.h"
 #include "engine/request.h"
 #include "engine/token_counts.h"
 #include "engine/token_mask.h"
@@ -52,8 +53,12 @@ class Sequence {
 
   /// Positions that a request puts into the cache.
   static int positions(const Request& request);
+  int positions() const;
 
-  std::vector<std::int32_t> pages;  // of its positions; taken and released by the scheduler
+  // The cache manager's notes.
+  std::vector<std::int32_t> pages;  // of its positions
+  PrefixChain chain;                // its pages that are known to the prefix cache
+  bool waits_for_prefix = false;    // another sequence computes the page it would feed next
 
   const Pending& pending() const { return pending_; }
   /// The prompt and what was sampled.
@@ -61,6 +66,12 @@ class Sequence {
   int prompt_size() const { return prompt_size_; }
   /// Position of the next row: so many are in the cache.
   int next_position() const { return fed_; }
+  /// Its first `positions` positions are in the cache, and no others.
+  void start_from(int positions);
+  /// True once it has fed rows that it was not given.
+  bool has_begun() const { return fed_ > chain.pages * kernels::kPagePositions; }
+  /// True if all it has fed led to finite logits.
+  bool is_sound() const { return output_.completion_tokens > 0 && output_.finish != FinishReason::error; }
   /// Rows to feed before the next token can be sampled; 0: the next row is the last sampled token.
   int prompt_rows_left() const;
   /// The most rows, at most `rows`, that ask for at most `logit_rows` rows of logits. 0 if there are none.

@@ -27,7 +27,7 @@ void StepPlanner::give_prompts(std::span<const std::unique_ptr<Sequence>> runnin
   const double seconds = budget();
   const int decodes = step_.batch.tokens();
   for (const auto& sequence : running) {
-    if (sequence->finished() || sequence->prompt_rows_left() == 0) continue;
+    if (sequence->finished() || sequence->waits_for_prefix || sequence->prompt_rows_left() == 0) continue;
     const int most = std::min(limits_.step_tokens - step_.batch.tokens(), sequence->prompt_rows_left());
     const int least = std::min(most, policy_.min_prefill_rows - (step_.batch.tokens() - decodes));
     give(*sequence, std::max(least, rows_within(seconds, *sequence, most)), true);

@@ -23,6 +23,7 @@ struct StepPolicy {
   /// take alone if that is longer. 0: no bound.
   double itl_target_seconds = 0.05;
   int min_prefill_rows = 4;  // rows of prompts in a step, bound or not, while there are any
+  bool prefix_cache = true;  // prompts that begin alike share the pages of their beginning
 };
 
 inline constexpr double kPrefillStretch = 1.5;

@@ -3,7 +3,7 @@
 // and throws on a batch that breaks the rules, so that every test also checks the batches.
 
 #include <functional>
-#include <set>
+#include <map>
 #include <stdexcept>
 
 #include "engine/model_runner.h"
@@ -89,7 +89,7 @@ class FakeRunner final : public ModelRunner {
     for (std::size_t i = 1; i < batch.logit_rows.size(); ++i) {
       require(batch.logit_rows[i - 1] < batch.logit_rows[i], "rows of logits rise");
     }
-    std::set<std::int32_t> pages;
+    std::map<std::int32_t, int> holders;
     int row = 0;
     for (const auto& sequence : batch.sequences) {
       require(sequence.first_row == row && sequence.rows > 0, "rows of the sequences follow each other");
@@ -100,7 +100,13 @@ class FakeRunner final : public ModelRunner {
               "pages cover the rows");
       for (const auto page : sequence.pages) {
         require(page >= 0 && page < limits_.kv_pages, "page exists");
-        require(pages.insert(page).second, "a page belongs to one sequence");
+        ++holders[page];
+      }
+    }
+    for (const auto& sequence : batch.sequences) {
+      for (int i = sequence.position / kernels::kPagePositions; i < static_cast<int>(sequence.pages.size());
+           ++i) {
+        require(holders[sequence.pages[at(i)]] == 1, "a page that is written belongs to one sequence");
       }
     }
     require(row == batch.tokens(), "every row has a sequence");

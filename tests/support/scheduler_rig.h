@@ -83,6 +83,8 @@ struct SchedulerRig {
   std::vector<Ended> ended;
   std::vector<std::pair<TokenId, int>> rows;  // of the last step: whose, how many
   double step_seconds = 0;                    // of the last step
+  StepWork decodes;                           // its rows that decode
+  int prefill_rows = 0, prefill_left = 0;     // its rows of prompts; those left of the same prompts
   Scheduler scheduler;
 
  private:
@@ -91,7 +93,12 @@ struct SchedulerRig {
     runner.run(step.batch, sampled);
     step_seconds = seconds(step.work);
     advance(step_seconds);
+    decodes = {};
+    prefill_rows = prefill_left = 0;
     for (const auto& share : step.shares) {
+      if (!share.prefill) decodes.add_rows(1, share.sequence->next_position() - 1, 1);
+      if (share.prefill) prefill_rows += share.rows;
+      prefill_left += share.sequence->prompt_rows_left();
       rows.emplace_back(share.sequence->tokens()[0], share.rows);
       share.sequence->accept(std::span(sampled).subspan(static_cast<std::size_t>(share.first_logit_row),
                                                         static_cast<std::size_t>(share.logit_rows)),
