@@ -30,13 +30,14 @@ done
 rm -rf "$clone"
 git clone -q "$source" "$clone"
 
-inside() { chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CI=true "$@" </dev/null; }
+# Run it in a subshell: it becomes the command, so that a background one gets the signals meant for it.
+inside() { exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CI=true "$@" </dev/null; }
 
 echo "== deploy/serve.sh"
 started=$SECONDS
-inside /root/clone/deploy/serve.sh --port 18999 >"$root/serve.log" 2>&1 &
+(inside /root/clone/deploy/serve.sh --port 18999) >"$root/serve.log" 2>&1 &
 server=$!
-until inside bash -c 'exec 3<>/dev/tcp/127.0.0.1/18999 && printf "GET /readyz HTTP/1.0\r\nHost: x\r\n\r\n" >&3 && grep -q "\"ready\"" <&3' 2>/dev/null; do
+until (inside bash -c 'exec 3<>/dev/tcp/127.0.0.1/18999 && printf "GET /readyz HTTP/1.0\r\nHost: x\r\n\r\n" >&3 && grep -q "\"ready\"" <&3') 2>/dev/null; do
   if ! kill -0 $server 2>/dev/null || [ $((SECONDS - started)) -gt 900 ]; then
     cat "$root/serve.log" >&2
     exit 1
@@ -49,5 +50,5 @@ wait $server || { echo "the server did not end cleanly" >&2; exit 1; }
 
 echo "== deploy/test.sh $*"
 started=$SECONDS
-inside /root/clone/deploy/test.sh "$@"
+(inside /root/clone/deploy/test.sh "$@")
 echo "took $((SECONDS - started)) s"

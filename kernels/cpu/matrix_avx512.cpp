@@ -32,6 +32,22 @@ inline Ints centred(__m512i high, const std::byte* sums, int c) {
   return {_mm512_sub_epi32(high, _mm512_load_si512(sums + 64 * c))};
 }
 
+constexpr int kSmallSumSteps = 128;  // 4 * 128 products of a code and a weight stay below 2^31
+
+/// The end of a panel: scales behind the sums at `w`, kSmall: join_small_planes will do.
+template <int kRows, bool kSmall>
+inline void finish_rows(const __m512i (&high)[kRows][kTiles], const __m512i (&low)[kRows][kTiles],
+                        const float* x_scale, const std::byte* w, float* y, std::ptrdiff_t y_stride) {
+  const auto* w_scale = reinterpret_cast<const float*>(w + 64 * kTiles);
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kTiles; ++c) {
+      const Ints upper = centred(high[r][c], w, c), lower{low[r][c]};
+      const Floats sum = kSmall ? join_small_planes(upper, lower) : join_planes(upper, lower);
+      store(y + r * y_stride + 16 * c, sum * (splat(x_scale[r]) * load(w_scale + 16 * c)));
+    }
+  }
+}
+
 template <int kRows>
 void panel_rows(const std::byte* const* x, const float* x_scale, int plane, const std::byte* w, int steps,
                 PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
@@ -59,12 +75,10 @@ void panel_rows(const std::byte* const* x, const float* x_scale, int plane, cons
       }
     }
   }
-  const auto* w_scale = reinterpret_cast<const float*>(w + 64 * kTiles);
-  for (int r = 0; r < kRows; ++r) {
-    for (int c = 0; c < kTiles; ++c) {
-      const Floats scale = splat(x_scale[r]) * load(w_scale + 16 * c);
-      store(y + r * y_stride + 16 * c, join_planes(centred(high[r][c], w, c), {low[r][c]}) * scale);
-    }
+  if (steps <= kSmallSumSteps) {
+    finish_rows<kRows, true>(high, low, x_scale, w, y, y_stride);
+  } else {
+    finish_rows<kRows, false>(high, low, x_scale, w, y, y_stride);
   }
 }
 

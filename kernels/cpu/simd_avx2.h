@@ -112,6 +112,7 @@ inline bool any(Mask m) {
   const __m256i either = _mm256_or_si256(m.m[0], m.m[1]);
   return _mm256_testz_si256(either, either) == 0;
 }
+inline bool all(Mask m) { return _mm256_movemask_epi8(_mm256_and_si256(m.m[0], m.m[1])) == -1; }
 inline std::uint32_t bits(Mask m) {
   const int low = _mm256_movemask_ps(_mm256_castsi256_ps(m.m[0]));
   const int high = _mm256_movemask_ps(_mm256_castsi256_ps(m.m[1]));
@@ -174,15 +175,15 @@ inline Ints dot_pairs(Ints acc, Ints a, Ints b) {
   return {{_mm256_add_epi32(acc.v[0], _mm256_madd_epi16(a.v[0], b.v[0])),
            _mm256_add_epi32(acc.v[1], _mm256_madd_epi16(a.v[1], b.v[1]))}};
 }
-inline __m128 join_planes(__m128i high, __m128i low) {
-  return _mm256_cvtpd_ps(
-      _mm256_fmadd_pd(_mm256_cvtepi32_pd(high), _mm256_set1_pd(256.0), _mm256_cvtepi32_pd(low)));
-}
+/// The sum is cut at bit 20 into two halves that a float holds exactly, which one fma joins.
 inline __m256 join_planes(__m256i high, __m256i low) {
-  return _mm256_set_m128(join_planes(_mm256_extracti128_si256(high, 1), _mm256_extracti128_si256(low, 1)),
-                         join_planes(_mm256_castsi256_si128(high), _mm256_castsi256_si128(low)));
+  const __m256i carried = _mm256_add_epi32(high, _mm256_srai_epi32(low, 8));
+  const __m256i wrapped = _mm256_add_epi32(_mm256_slli_epi32(high, 8), low);
+  const __m256i lower = _mm256_and_si256(wrapped, _mm256_set1_epi32((1 << 20) - 1));
+  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_srai_epi32(carried, 12)), _mm256_set1_ps(0x1p20f),
+                         _mm256_cvtepi32_ps(lower));
 }
-/// 256 * high + low, rounded once.
+/// 256 * high + low, rounded once; |high| < 2^30.
 inline Floats join_planes(Ints high, Ints low) {
   return {{join_planes(high.v[0], low.v[0]), join_planes(high.v[1], low.v[1])}};
 }

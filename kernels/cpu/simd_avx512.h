@@ -59,6 +59,7 @@ inline Mask operator&(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & b.m
 inline Mask without(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & ~b.m)}; }
 
 inline bool any(Mask m) { return m.m != 0; }
+inline bool all(Mask m) { return m.m == 0xffff; }
 inline std::uint32_t bits(Mask m) { return m.m; }
 inline float lane0(Floats a) { return _mm512_cvtss_f32(a.v); }
 /// l[j] + l[j+s] for s = 8, 4, 2, 1.
@@ -92,14 +93,18 @@ inline Ints half_complement(const std::uint32_t* p) {
 inline Ints only(Mask m, Ints a) { return {_mm512_maskz_mov_epi32(m.m, a.v)}; }
 /// acc + a0*b0 + a1*b1 for the two 16-bit halves of each lane.
 inline Ints dot_pairs(Ints acc, Ints a, Ints b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
-/// 256 * high + low, rounded once.
+/// 256 * high + low, rounded once; |high| < 2^30. The sum is cut at bit 20 into two halves that a float holds
+/// exactly, which one fma joins.
 inline Floats join_planes(Ints high, Ints low) {
-  const __m512d k = _mm512_set1_pd(256.0);
-  const __m512d a = _mm512_fmadd_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(high.v)), k,
-                                    _mm512_cvtepi32_pd(_mm512_castsi512_si256(low.v)));
-  const __m512d b = _mm512_fmadd_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(high.v, 1)), k,
-                                    _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(low.v, 1)));
-  return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(a)), _mm512_cvtpd_ps(b), 1)};
+  const __m512i carried = _mm512_add_epi32(high.v, _mm512_srai_epi32(low.v, 8));
+  const __m512i wrapped = _mm512_add_epi32(_mm512_slli_epi32(high.v, 8), low.v);
+  const __m512i lower = _mm512_and_si512(wrapped, _mm512_set1_epi32((1 << 20) - 1));
+  return {_mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_srai_epi32(carried, 12)), _mm512_set1_ps(0x1p20f),
+                          _mm512_cvtepi32_ps(lower))};
+}
+/// The same where 256 * high + low is below 2^31.
+inline Floats join_small_planes(Ints high, Ints low) {
+  return {_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high.v, 8), low.v))};
 }
 inline void store_16bit(std::int16_t* p, Ints a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));

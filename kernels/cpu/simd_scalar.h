@@ -112,6 +112,12 @@ inline Mask without(Mask a, Mask b) {
   return mask([&](int i) { return a.m[i] && !b.m[i]; });
 }
 
+inline bool all(Mask m) {
+  for (const bool one : m.m) {
+    if (!one) return false;
+  }
+  return true;
+}
 inline bool any(Mask m) {
   for (const bool one : m.m) {
     if (one) return true;

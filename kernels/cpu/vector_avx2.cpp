@@ -4,6 +4,7 @@ namespace grokd::kernels {
 namespace {
 // 16 registers, two to a vector: 8 hold the sums of two queries.
 constexpr int kScoreVectors = 1;
+constexpr int kValueQueries = 2;
 constexpr int kValueVectors = 1;
 }  // namespace
 }  // namespace grokd::kernels

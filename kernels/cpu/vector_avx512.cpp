@@ -2,9 +2,10 @@
 
 namespace grokd::kernels {
 namespace {
-// 32 registers: 16 hold the sums of two queries, 4 the keys or values.
+// 32 registers: 16 hold the sums of two queries' scores or of four queries' values.
 constexpr int kScoreVectors = 4;
-constexpr int kValueVectors = 4;
+constexpr int kValueQueries = 4;
+constexpr int kValueVectors = 2;
 }  // namespace
 }  // namespace grokd::kernels
 

@@ -60,8 +60,10 @@ inline Floats tanh(Floats x) {
   q = fma(q, s, splat(0x1.110768p-3f));
   q = fma(q, s, splat(-0x1.555534p-2f));
   const Floats small = fma(x * s, q, x);
+  const Mask near_zero = less(z, splat(0.625f));
+  if (all(near_zero)) return small;
   const Floats large = splat(1.0f) - splat(2.0f) / (exp(z + z) + splat(1.0f));
-  return choose(less(z, splat(0.625f)), small, with_sign_of(large, x));
+  return choose(near_zero, small, with_sign_of(large, x));
 }
 
 inline Floats soft_cap(Floats x, float cap, float inverse_cap) {
@@ -407,15 +409,15 @@ inline void accumulate_queries(const AttentionQueries& q, int query, const PageH
 
 void accumulate(const AttentionQueries& q, const PageHead& page, const float* s, const float* m,
                 const float* factor, float* num, float* den) {
-  const auto sees = [&](int query) { return q.first[query] < q.last[query]; };
   for (int query = 0; query < q.count;) {
-    if (query + 1 < q.count && sees(query) && sees(query + 1)) {
-      accumulate_queries<2>(q, query, page, s, m, factor, num, den);
-      query += 2;
+    int run = 0;  // queries in a row that see something of the page
+    while (run < kValueQueries && query + run < q.count && q.first[query + run] < q.last[query + run]) ++run;
+    if (run == kValueQueries) {
+      accumulate_queries<kValueQueries>(q, query, page, s, m, factor, num, den);
     } else {
-      if (sees(query)) accumulate_queries<1>(q, query, page, s, m, factor, num, den);
-      query += 1;
+      for (int i = 0; i < run; ++i) accumulate_queries<1>(q, query + i, page, s, m, factor, num, den);
     }
+    query += run > 0 ? run : 1;
   }
 }
 

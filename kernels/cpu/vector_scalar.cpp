@@ -4,6 +4,7 @@ namespace grokd::kernels {
 namespace {
 // No registers to fill.
 constexpr int kScoreVectors = 1;
+constexpr int kValueQueries = 2;
 constexpr int kValueVectors = 1;
 }  // namespace
 }  // namespace grokd::kernels
