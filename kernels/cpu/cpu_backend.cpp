@@ -69,7 +69,7 @@ void CpuBackend::reserve(const StepLimits& limits) {
   scratch_.reserve_own(std::max({
       bytes_of<PanelScratch>(matrix().rows, limits.groups),
       bytes_of<RouterScratch>(limits.width, limits.experts),
-      bytes_of<DownScratch>(entries, limits.groups),
+      bytes_of<DownScratch>(entries, limits.groups, limits.per_token),
       bytes_of<RowScratch>(limits.width),
       bytes_of<RopeScratch>(limits.head_size),
       bytes_of<SampleScratch>(limits.vocab),

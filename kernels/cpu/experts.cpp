@@ -161,15 +161,18 @@ void ExpertStep::down(int panel, const DownScratch& own) const {
   }
   const int column = panel * kPanelColumns, columns = std::min(kPanelColumns, layout.width - column);
   for (int t = 0; t < choice.tokens; ++t) {
-    bool first = true;
+    int count = 0;
     for (int entry = t * choice.per_token; entry < (t + 1) * choice.per_token; ++entry) {
       if (lists.line[entry] < 0) continue;
-      kernels.vector->weigh(own.parts + std::ptrdiff_t{lists.line[entry]} * line_floats, choice.gate[entry],
-                            first, line_floats, own.sum);
-      first = false;
+      own.chosen[count] = own.parts + std::ptrdiff_t{lists.line[entry]} * line_floats;
+      own.gates[count++] = choice.gate[entry];
     }
-    if (first) std::fill_n(own.sum, line_floats, 0.0f);
-    kernels.vector->sum_groups(own.sum, layout.groups, kPanelColumns, columns, y.row(t) + column);
+    if (count > 0) {
+      kernels.vector->mix_experts(own.chosen, own.gates, count, layout.groups, kPanelColumns, columns,
+                                  y.row(t) + column);
+    } else {
+      std::fill_n(y.row(t) + column, columns, 0.0f);
+    }
   }
 }
 
@@ -195,8 +198,8 @@ void CpuBackend::experts(const Quantised& x, const ExpertChoice& choice, const E
   const ExpertLayout layout{w.width, w.ffn, w.groups};
   const int entries = choice.tokens * choice.per_token;
   scratch_.reserve_shared(bytes_of<ExpertLists>(entries, w.experts, layout));
-  scratch_.reserve_own(
-      std::max(bytes_of<PanelScratch>(matrix().rows, w.groups), bytes_of<DownScratch>(entries, w.groups)));
+  scratch_.reserve_own(std::max(bytes_of<PanelScratch>(matrix().rows, w.groups),
+                                bytes_of<DownScratch>(entries, w.groups, choice.per_token)));
   Carver carver = scratch_.shared();
   ExpertLists lists(carver, entries, w.experts, layout);
   group_by_expert(choice, w.experts, lists);
@@ -210,7 +213,7 @@ void CpuBackend::experts(const Quantised& x, const ExpertChoice& choice, const E
   });
   pool_.parallel_for(choice.tokens > 0 ? step.down_tiles() : 0, [&](int panel, int thread) {
     Carver own = scratch_.own(thread);
-    step.down(panel, DownScratch(own, entries, w.groups));
+    step.down(panel, DownScratch(own, entries, w.groups, choice.per_token));
   });
 }
 

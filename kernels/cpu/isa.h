@@ -57,10 +57,12 @@ struct VectorKernels {
   void (*router)(const float* x, int n, const float* w, int experts, float cap, float inverse_cap,
                  float* lanes, float* spread, float* weight);
   void (*gelu_product)(const float* u, const float* v, int n, float* t);
-  /// z = gate * y, or z += gate * y.
-  void (*weigh)(const float* y, float gate, bool first, int n, float* z);
   /// out = tree over groups of y[g * group_stride ..].
   void (*sum_groups)(const float* y, int groups, std::ptrdiff_t group_stride, int n, float* out);
+  /// out = tree over groups of the sum over j of gates[j] * parts[j][g * group_stride ..], in order; count >
+  /// 0.
+  void (*mix_experts)(const float* const* parts, const float* gates, int count, int groups,
+                      std::ptrdiff_t group_stride, int n, float* out);
   void (*finish_logits)(float* y, int n, float multiplier, float cap, float inverse_cap);
 
   /// scores [count][64] after multiplier and cap.

@@ -54,14 +54,16 @@ struct ExpertLists {
   int active_count = 0;
 };
 
-/// One panel of down for all lines, and one token's sum.
+/// One panel of down for all lines, and what one token takes of it.
 struct DownScratch {
-  DownScratch(Carver& carver, int entries, int groups)
+  DownScratch(Carver& carver, int entries, int groups, int per_token)
       : parts(carver.take<float>(static_cast<std::size_t>(entries) * static_cast<std::size_t>(groups) *
                                  kPanelColumns)),
-        sum(carver.take<float>(static_cast<std::size_t>(groups) * kPanelColumns)) {}
-  float* parts;  // [lines][groups][64]
-  float* sum;    // [groups][64]
+        chosen(carver.take<const float*>(static_cast<std::size_t>(per_token))),
+        gates(carver.take<float>(static_cast<std::size_t>(per_token))) {}
+  float* parts;          // [lines][groups][64]
+  const float** chosen;  // [per_token] one token's lines
+  float* gates;          // [per_token]
 };
 
 /// One row of `width` floats.

@@ -178,8 +178,8 @@ void rope(const float* x, const float* cosine, const float* sine, int half, floa
 /// Lane i mod 64 of expert e is lanes[(i mod 64) * experts + e], so that W's own order gives the vectors;
 /// `spread` repeats each x[i] once an expert.
 void router_products(const float* x, int n, const float* w, int experts, float* lanes, float* spread) {
-  for (int i = 0; i < n; ++i) {
-    for (int e = 0; e < experts; ++e) spread[i * experts + e] = x[i];
+  for (int i = 0; i < n; ++i) {  // what a store writes too much, the next one overwrites
+    for (int e = 0; e < experts; e += kWidth) store(spread + i * experts + e, splat(x[i]));
   }
   const int row = 64 * experts, total = n * experts;
   for (int f = 0; f < row; f += kWidth) {
@@ -218,35 +218,40 @@ void gelu_product(const float* u, const float* v, int n, float* t) {
   each_vector(n, [&](int i, int left) { store(t + i, gelu(load(u + i, left)) * load(v + i, left), left); });
 }
 
-void weigh(const float* y, float gate, bool first, int n, float* z) {
-  each_vector(n, [&](int i, int left) {
-    const Floats product = splat(gate) * load(y + i, left);
-    store(z + i, first ? product : load(z + i, left) + product, left);
-  });
+/// Tree over leaf(first) .. leaf(first + groups - 1), groups a power of two.
+template <class Leaf>
+inline Floats group_tree(const Leaf& leaf, int first, int groups) {
+  if (groups == 1) return leaf(first);
+  return group_tree(leaf, first, groups / 2) + group_tree(leaf, first + groups / 2, groups / 2);
 }
 
-template <int kGroups>
-inline Floats group_tree(const float* y, std::ptrdiff_t group_stride, int left) {
-  if constexpr (kGroups == 1) {
-    return load(y, left);
-  } else {
-    return group_tree<kGroups / 2>(y, group_stride, left) +
-           group_tree<kGroups / 2>(y + kGroups / 2 * group_stride, group_stride, left);
-  }
+template <class Leaf>
+inline Floats eight_groups(const Leaf& leaf) {
+  const Floats left = (leaf(0) + leaf(1)) + (leaf(2) + leaf(3));
+  return left + ((leaf(4) + leaf(5)) + (leaf(6) + leaf(7)));
 }
 
-inline Floats group_tree(const float* y, int groups, std::ptrdiff_t group_stride, int left) {
-  if (groups == 1) return load(y, left);
-  return group_tree(y, groups / 2, group_stride, left) +
-         group_tree(y + groups / 2 * group_stride, groups / 2, group_stride, left);
+template <class Leaf>
+inline Floats all_groups(const Leaf& leaf, int groups) {
+  return groups == 8 ? eight_groups(leaf) : groups == 1 ? leaf(0) : group_tree(leaf, 0, groups);
 }
 
 void sum_groups(const float* y, int groups, std::ptrdiff_t group_stride, int n, float* out) {
   each_vector(n, [&](int i, int left) {
-    const Floats sum = groups == 8   ? group_tree<8>(y + i, group_stride, left)
-                       : groups == 1 ? load(y + i, left)
-                                     : group_tree(y + i, groups, group_stride, left);
-    store(out + i, sum, left);
+    store(out + i, all_groups([&](int g) { return load(y + g * group_stride + i, left); }, groups), left);
+  });
+}
+
+void mix_experts(const float* const* parts, const float* gates, int count, int groups,
+                 std::ptrdiff_t group_stride, int n, float* out) {
+  each_vector(n, [&](int i, int left) {
+    const auto weighed = [&](int g) {
+      const std::ptrdiff_t at = g * group_stride + i;
+      Floats sum = splat(gates[0]) * load(parts[0] + at, left);
+      for (int j = 1; j < count; ++j) sum = sum + splat(gates[j]) * load(parts[j] + at, left);
+      return sum;
+    };
+    store(out + i, all_groups(weighed, groups), left);
   });
 }
 
@@ -541,9 +546,10 @@ std::uint64_t contenders(const float* y, int n, const DrawKey& key, std::uint32_
 }
 
 constexpr VectorKernels kTable = {
-    scale,   add,          norm,  add_norm,   quantise,      quantise_plain, read_codes, split_codes, rope,
-    router,  gelu_product, weigh, sum_groups, finish_logits, scores,         block_max,  accumulate,  divide,
-    exp_one, finite_max,   find,  exp_total,  divide_all,    sum_up_to,      collect,    contenders,
+    scale,       add,        norm,       add_norm,     quantise,   quantise_plain, read_codes,
+    split_codes, rope,       router,     gelu_product, sum_groups, mix_experts,    finish_logits,
+    scores,      block_max,  accumulate, divide,       exp_one,    finite_max,     find,
+    exp_total,   divide_all, sum_up_to,  collect,      contenders,
 };
 
 }  // namespace
