@@ -22,7 +22,7 @@ struct BenchFlags {
   std::vector<int> prompts{128, 512};
   std::vector<int> batches{1, 2, 4, 8, 16};
   int requests = 100;
-  bool json = false;
+  bool json = false, single_steps = false;
   RunnerOptions runner;
 };
 
@@ -89,6 +89,10 @@ std::vector<bench::Figure> run_prefill(bench::Subject& subject, const BenchFlags
     const double rate = median_rate(flags.repeat, [&] { return subject.prefill_rate(tokens); });
     const double once = double(step_bytes(subject.config(), tokens)) / tokens;
     figures.push_back(make_figure("prefill", tokens, rate, once, flags));
+    if (!flags.single_steps) continue;
+    const double single = median_rate(flags.repeat, [&] { return subject.decode_rate(1, tokens); });
+    figures.push_back(
+        make_figure("single", tokens, single, double(bytes_per_token(subject.config())), flags));
   }
   return figures;
 }
@@ -203,6 +207,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   prefill->add_option("--prompt-tokens", flags->prompts, "Prompt lengths")
       ->capture_default_str()
       ->delimiter(',');
+  prefill->add_flag("--single-steps", flags->single_steps, "Also take as many tokens one step each");
   batch->add_option("--batch", flags->batches, "Sequences at once")->capture_default_str()->delimiter(',');
   latency->add_option("--requests", flags->requests, "Answers")
       ->capture_default_str()
