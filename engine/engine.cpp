@@ -60,7 +60,7 @@ class StepResults {
 /// What `stats` reads without the engine thread.
 struct Counters {
   std::atomic<int> pages_used{0};
-  std::atomic<std::uint64_t> steps{0}, prompt_tokens{0}, generated_tokens{0};
+  std::atomic<std::uint64_t> steps{0}, prompt_tokens{0}, generated_tokens{0}, preemptions{0};
   std::atomic<double> last_step_seconds{0}, step_prediction_error{0};
   std::atomic<Clock::rep> progress{0};  // when a step ended or work came after a pause
   std::atomic<bool> idle{true}, failed{false};
@@ -230,8 +230,8 @@ void Engine::Impl::end_all(const Abort& abort) {
 
 void Engine::Impl::publish() {
   counters_.pages_used = scheduler_.pages().used();
-  mailbox_.publish({scheduler_.running(), scheduler_.waiting(), scheduler_.waiting_tokens(),
-                    scheduler_.service_seconds()});
+  counters_.preemptions = scheduler_.preemptions();
+  mailbox_.publish(scheduler_.load());
 }
 
 EngineStats Engine::Impl::stats() const {
@@ -246,6 +246,7 @@ EngineStats Engine::Impl::stats() const {
   stats.steps = counters_.steps;
   stats.prompt_tokens = counters_.prompt_tokens;
   stats.generated_tokens = counters_.generated_tokens;
+  stats.preemptions = counters_.preemptions;
   stats.last_step_seconds = counters_.last_step_seconds;
   stats.step_prediction_error = counters_.step_prediction_error;
   stats.failed = counters_.failed;

@@ -25,7 +25,7 @@ struct EngineConfig {
   SpecialTokens special = {};
 };
 
-enum class Rejection { queue_full, draining, failed };
+enum class Rejection { queue_full, deadline, draining, failed };
 
 struct Refused {
   Rejection reason;
@@ -40,6 +40,7 @@ struct EngineStats {
   int kv_pages_used = 0, kv_pages_total = 0;
   std::uint64_t steps = 0;
   std::uint64_t prompt_tokens = 0, generated_tokens = 0;
+  std::uint64_t preemptions = 0;  // sequences that had to leave their slot to a higher tier
   double last_step_seconds = 0;
   double step_prediction_error = 0;  // running mean of |predicted / measured - 1|
   double seconds_since_progress =

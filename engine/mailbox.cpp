@@ -7,35 +7,49 @@ namespace {
 
 constexpr double kMaxRetrySeconds = 600;
 
-}  // namespace
-
-EngineLoad Mailbox::load_locked() const {
-  EngineLoad load = engine_;
-  load.waiting += static_cast<int>(mail_.size());
-  load.waiting_tokens += mail_tokens_;
-  return load;
+void count(EngineLoad& load, const Pending& pending) {
+  const Request& request = pending.request;
+  const auto tokens = static_cast<std::int64_t>(request.prompt.size());
+  ++load.waiting;
+  load.waiting_tokens += tokens;
+  QueuedWork& queue = load.queue[static_cast<std::size_t>(std::clamp(request.tier, 0, kTiers - 1))];
+  ++queue.requests;
+  queue.prompt_tokens += tokens;
+  queue.answer_tokens += expected_answer(request, load.answer_share);
 }
+
+}  // namespace
 
 EngineLoad Mailbox::load() const {
   const std::lock_guard lock(mutex_);
-  return load_locked();
+  return load_;
 }
 
-Refused Mailbox::queue_full(const EngineLoad& load) const {
+/// To come back when what waits now will have had its slot.
+Refused Mailbox::queue_full(const EngineLoad& load, int tier) const {
   const double rounds = static_cast<double>(load.waiting + 1) / config_.slots;
-  return {Rejection::queue_full, std::clamp(load.service_seconds * rounds, 1.0, kMaxRetrySeconds)};
+  const bool known = load.step.decode_seconds > 0;
+  const double seconds = known ? predict_wait(load, tier) : load.service_seconds * rounds;
+  return {Rejection::queue_full, std::clamp(seconds, 1.0, kMaxRetrySeconds)};
+}
+
+std::optional<Refused> Mailbox::reason_to_refuse(const Pending& pending) const {
+  const Request& request = pending.request;
+  if (refusing_) return Refused{*refusing_};
+  const auto tokens = static_cast<std::int64_t>(request.prompt.size());
+  const bool too_many = load_.running + load_.waiting >= config_.slots + config_.max_waiting;
+  const bool too_long = load_.waiting > 0 && load_.waiting_tokens + tokens > config_.max_waiting_tokens;
+  if (too_many || too_long) return queue_full(load_, request.tier);
+  const auto late = seconds_too_late(load_, request, pending.submitted);
+  if (!late) return std::nullopt;
+  return Refused{Rejection::deadline, std::clamp(*late, 1.0, kMaxRetrySeconds)};
 }
 
 std::optional<Refused> Mailbox::offer(Pending&& pending) {
-  const auto tokens = static_cast<std::int64_t>(pending.request.prompt.size());
   {
     const std::lock_guard lock(mutex_);
-    if (refusing_) return Refused{*refusing_};
-    const EngineLoad load = load_locked();
-    const bool too_many = load.running + load.waiting >= config_.slots + config_.max_waiting;
-    const bool too_long = load.waiting > 0 && load.waiting_tokens + tokens > config_.max_waiting_tokens;
-    if (too_many || too_long) return queue_full(load);
-    mail_tokens_ += tokens;
+    if (auto refused = reason_to_refuse(pending)) return refused;
+    count(load_, pending);
     mail_.push_back(std::move(pending));
   }
   came_.notify_one();
@@ -45,16 +59,15 @@ std::optional<Refused> Mailbox::offer(Pending&& pending) {
 bool Mailbox::take(bool wait, std::vector<Pending>& mail) {
   std::unique_lock lock(mutex_);
   if (wait) came_.wait(lock, [this] { return closed_ || !mail_.empty(); });
-  engine_ = load_locked();
   std::move(mail_.begin(), mail_.end(), std::back_inserter(mail));
   mail_.clear();
-  mail_tokens_ = 0;
   return !closed_;
 }
 
 void Mailbox::publish(const EngineLoad& load) {
   const std::lock_guard lock(mutex_);
-  engine_ = load;
+  load_ = load;
+  for (const Pending& pending : mail_) count(load_, pending);
 }
 
 void Mailbox::refuse_all(Rejection reason) {

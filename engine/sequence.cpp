@@ -222,6 +222,7 @@ void Sequence::deliver() {
   output_.completion_tokens = piece.completion_tokens;
   output_.times = piece.times;
   output_.finish = piece.finish;
+  output_.timed_out = piece.timed_out;
   pending_.sink(std::move(piece));
 }
 

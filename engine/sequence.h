@@ -16,12 +16,22 @@
 
 namespace grokd {
 
+/// The smaller place goes first.
+struct QueuePlace {
+  int tier = 1, priority = 0;
+  Clock::time_point due;
+  std::uint64_t arrival = 0;
+  auto operator<=>(const QueuePlace&) const = default;
+};
+
 /// A request on its way to a slot.
 struct Pending {
   Request request;
   OutputSink sink;
   std::shared_ptr<std::atomic<bool>> cancelled;
   Clock::time_point submitted;
+  QueuePlace place = {};       // given by the scheduler
+  double expected_answer = 1;  // tokens; the same
 
   bool is_cancelled() const { return cancelled->load(std::memory_order_acquire); }
   bool is_late(Clock::time_point now) const { return request.deadline && now >= *request.deadline; }
@@ -85,10 +95,18 @@ class Sequence {
   void accept(std::span<const kernels::SampledToken> sampled, Clock::time_point now);
   void abort(const Abort& abort, Clock::time_point now);
   bool finished() const { return output_.finish != FinishReason::none; }
+  /// Neither cancelled nor failed nor timed out.
+  bool ended_by_itself() const {
+    return (output_.finish == FinishReason::stop || output_.finish == FinishReason::length) &&
+           !output_.timed_out;
+  }
   /// Hands the sink what may be shown; nothing if there is no new text and no end.
   void deliver();
 
   int completion_tokens() const { return output_.completion_tokens; }
+  double expected_tokens_left() const {
+    return std::max(1.0, pending_.expected_answer - output_.completion_tokens);
+  }
   double seconds_running() const;  // once finished
 
  private:

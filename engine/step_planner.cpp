@@ -17,32 +17,44 @@ const Step& StepPlanner::plan(std::span<const std::unique_ptr<Sequence>> running
 }
 
 /// Seconds that the whole step may take. Where nothing decodes, nobody waits for its end.
-double StepPlanner::budget() const {
-  if (policy_.itl_target_seconds <= 0 || step_.work.tokens == 0)
-    return std::numeric_limits<double>::infinity();
-  return std::max(policy_.itl_target_seconds, kPrefillStretch * model_.predict(step_.work));
+double StepPlanner::budget(const StepWork& decodes) const {
+  if (policy_.itl_target_seconds <= 0 || decodes.tokens == 0) return std::numeric_limits<double>::infinity();
+  return std::max(policy_.itl_target_seconds, kPrefillStretch * model_.predict(decodes));
+}
+
+StepForecast StepPlanner::forecast(int decoding, int position) const {
+  if (!model_.ready()) return {};
+  StepWork work;
+  for (int i = 0; i < decoding; ++i) work.add_rows(1, position, 1);
+  const double seconds = model_.predict(work);
+  const int room = limits_.step_tokens - decoding;
+  const int rows =
+      std::max(rows_within(budget(work), work, 0, room), std::min(policy_.min_prefill_rows, room));
+  work.add_rows(rows, 0, 1);
+  const double mixed = model_.predict(work);
+  return {seconds, (mixed - seconds) / rows, mixed / rows};
 }
 
 void StepPlanner::give_prompts(std::span<const std::unique_ptr<Sequence>> running) {
-  const double seconds = budget();
+  const double seconds = budget(step_.work);
   const int decodes = step_.batch.tokens();
   for (const auto& sequence : running) {
     if (sequence->finished() || sequence->waits_for_prefix || sequence->prompt_rows_left() == 0) continue;
     const int most = std::min(limits_.step_tokens - step_.batch.tokens(), sequence->prompt_rows_left());
     const int least = std::min(most, policy_.min_prefill_rows - (step_.batch.tokens() - decodes));
-    give(*sequence, std::max(least, rows_within(seconds, *sequence, most)), true);
+    give(*sequence, std::max(least, rows_within(seconds, step_.work, sequence->next_position(), most)), true);
   }
 }
 
-/// The largest number of the sequence's next rows with which the step is predicted to end in time.
-int StepPlanner::rows_within(double seconds, const Sequence& sequence, int most) const {
+/// The largest number of rows from `position` on with which the step is predicted to end in time.
+int StepPlanner::rows_within(double seconds, StepWork work, int position, int most) const {
   if (seconds == std::numeric_limits<double>::infinity()) return most;
-  int fit = 0, limit = std::min(most, model_.trusted_tokens() - step_.work.tokens);
+  int fit = 0, limit = std::min(most, model_.trusted_tokens() - work.tokens);
   while (fit < limit) {
     const int rows = (fit + limit + 1) / 2;
-    StepWork work = step_.work;
-    work.add_rows(rows, sequence.next_position(), rows == sequence.prompt_rows_left() ? 1 : 0);
-    if (model_.predict(work) <= seconds) {
+    StepWork longer = work;
+    longer.add_rows(rows, position, 1);
+    if (model_.predict(longer) <= seconds) {
       fit = rows;
     } else {
       limit = rows - 1;

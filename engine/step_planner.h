@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/admission.h"
 #include "engine/batch.h"
 #include "engine/sequence.h"
 #include "engine/step_time.h"
@@ -50,12 +51,14 @@ class StepPlanner {
   /// One row of every decoding sequence, then as many rows of prompts as the bound allows, in the order of
   /// `running`. The step stays valid until the next call.
   const Step& plan(std::span<const std::unique_ptr<Sequence>> running);
+  /// What steps cost while `decoding` sequences decode at this position.
+  StepForecast forecast(int decoding, int position) const;
 
  private:
   void give(Sequence& sequence, int rows, bool prefill);
   void give_prompts(std::span<const std::unique_ptr<Sequence>> running);
-  int rows_within(double seconds, const Sequence& sequence, int most) const;
-  double budget() const;
+  int rows_within(double seconds, StepWork work, int position, int most) const;
+  double budget(const StepWork& decodes) const;
 
   const SchedulerLimits limits_;
   const StepPolicy policy_;
