@@ -14,6 +14,13 @@ using Kind = PromptSegment::Kind;
 
 constexpr std::string_view kContent = "{content}";
 constexpr std::string_view kName = "{name}";
+constexpr std::string_view kWhiteSpace = " \t\n\r\f\v";
+
+std::string_view stripped(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kWhiteSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
+}
 
 class Renderer {
  public:
@@ -82,7 +89,10 @@ class Renderer {
   /// Returns how many bytes of the turn, which begins with a brace or is empty, were used.
   std::size_t append_placeholder(std::string_view turn, const ChatMessage& message) {
     if (turn.empty()) return 0;
-    if (turn.starts_with(kContent)) return append(Kind::content, guarded(message.content)), kContent.size();
+    if (turn.starts_with(kContent)) {
+      append(Kind::content, guarded(content_of(message)));
+      return kContent.size();
+    }
     if (turn.starts_with(kName)) return append(Kind::content, guarded(message.name)), kName.size();
     if (turn.starts_with("{bos}")) return segments_.push_back({Kind::bos, ""}), 5;
     if (turn.starts_with("{eos}")) return segments_.push_back({Kind::eos, ""}), 5;
@@ -105,7 +115,12 @@ class Renderer {
     segments_.back().text += text;
   }
 
-  std::string guarded(const std::string& text) const;
+  std::string_view content_of(const ChatMessage& message) const {
+    const bool strip = format_.strip_content && message.role != ChatRole::assistant;
+    return strip ? stripped(message.content) : std::string_view(message.content);
+  }
+
+  std::string guarded(std::string_view text) const;
 
   const ChatTemplate& format_;
   const ChatRendering& rendering_;
@@ -128,8 +143,8 @@ std::vector<std::string_view> turn_openers(const ChatTemplate& format) {
   return openers;
 }
 
-std::string Renderer::guarded(const std::string& text) const {
-  if (!rendering_.indent_forged_turns) return text;
+std::string Renderer::guarded(std::string_view text) const {
+  if (!rendering_.indent_forged_turns) return std::string(text);
   const std::vector<std::string_view> openers = turn_openers(format_);
   std::string out;
   std::string_view rest = text;
@@ -190,7 +205,8 @@ std::span<const ChatTemplate> built_in_chat_templates() {
                    .tool = "",
                    .generation_prompt = "Assistant:",
                    .stop = {"<|separator|>", "\n\nHuman:"},
-                   .stop_token_ids = {}},
+                   .stop_token_ids = {},
+                   .strip_content = true},
       ChatTemplate{.name = "mistral",
                    .begin = "{bos}",
                    .system = "{content}\n\n",
@@ -237,6 +253,7 @@ ChatTemplate parse_chat_template(std::string_view json, std::string name) {
   format.name = std::move(name);
   format.begin = read_text(fields, "begin");
   format.merge_system = fields.boolean("merge_system").value_or(false) || !fields.find("system");
+  format.strip_content = fields.boolean("strip_content").value_or(false);
   format.system = fields.find("system") ? read_turn(fields, "system") : "{content}\n\n";
   format.user = read_turn(fields, "user");
   format.assistant = read_turn(fields, "assistant");

@@ -21,6 +21,7 @@ struct ChatTemplate {
   std::vector<std::string> stop{};        // default stop strings: how an imagined next turn begins
   std::vector<TokenId> stop_token_ids{};  // default stop ids, beside the model's end of sequence
   bool merge_system = false;              // the system turn goes where the next user message's content begins
+  bool strip_content = false;  // white space around the text of all but the assistant's messages is removed
 };
 
 /// The built-in formats, in one table: plain, demo, grok-2, mistral, llama-2, chatml.
@@ -56,10 +57,10 @@ struct ChatRendering {
 
 /// Neighbouring segments of text of one kind are joined; none is empty.
 ///
-/// Spaces: content is kept as sent. A space of the template right before "{content}" belongs to the content
-/// segment, so that words are cut as in running text ("Human:" " Hello", not "Human: " "Hello"). A segment is
-/// to be encoded without a start space unless it is the first of the prompt. An answer's first space is
-/// removed (LeadingSpace), except where a message is continued.
+/// Spaces: content is kept as sent unless the format strips it. A space of the template right before
+/// "{content}" belongs to the content segment, so that words are cut as in running text ("Human:" " Hello",
+/// not "Human: " "Hello"). A segment is to be encoded without a start space unless it is the first of the
+/// prompt. An answer's first space is removed (LeadingSpace), except where a message is continued.
 std::vector<PromptSegment> render_chat(const ChatTemplate& format, std::span<const ChatMessage> messages,
                                        const ChatRendering& rendering);
 

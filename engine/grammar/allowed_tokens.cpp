@@ -5,13 +5,13 @@
 namespace grokd::grammar {
 namespace {
 
-constexpr int kLargeSubtree = 16;  // nodes; fewer are read in less time than it takes to find a uniform run
+constexpr int kLargeSubtree = 16;  // nodes; fewer are read in less time than it takes to find a run
 
 void set_bits(std::span<const TokenId> tokens, std::vector<std::uint64_t>& mask) {
   for (TokenId id : tokens) mask[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << (id % 64);
 }
 
-bool all_within(const TokenTrie::Text& text, const UniformRun& run) {
+bool all_within(const TokenTrie::Text& text, const FreeRun& run) {
   return (text.ascii[0] & ~run.ascii[0]) == 0 && (text.ascii[1] & ~run.ascii[1]) == 0 &&
          (run.non_ascii || !text.has_non_ascii) && text.characters <= run.length;
 }
@@ -19,7 +19,8 @@ bool all_within(const TokenTrie::Text& text, const UniformRun& run) {
 }  // namespace
 
 /// Walks the trie in preorder. A subtree is left where its first byte cannot be read, and taken whole where
-/// all its texts lie within a uniform run: that is nearly everything inside a string.
+/// all its texts lie within a run of characters that can be read in any order: that is nearly everything
+/// inside a string.
 void add_allowed_tokens(const TokenTrie& trie, StackAutomaton& automaton, ConfigId config,
                         std::vector<std::uint64_t>& mask) {
   const auto& nodes = trie.nodes();
@@ -34,8 +35,10 @@ void add_allowed_tokens(const TokenTrie& trie, StackAutomaton& automaton, Config
     }
     const int size = node.end - i;
     const bool try_whole =
-        node.is_text && size > 1 && (size >= kLargeSubtree || automaton.knows_uniform_run(before));
-    if (try_whole && all_within(trie.text(i), automaton.uniform_run(before))) {
+        node.is_text && size > 1 && (size >= kLargeSubtree || automaton.knows_runs(before));
+    const bool whole = try_whole && (all_within(trie.text(i), automaton.uniform_run(before)) ||
+                                     all_within(trie.text(i), automaton.wide_run(before)));
+    if (whole) {
       set_bits(trie.subtree_tokens(i), mask);
       i = node.end;
     } else {

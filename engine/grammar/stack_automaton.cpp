@@ -67,7 +67,8 @@ void StackAutomaton::expand(ConfigId config) {
 /// first and share one new stack, which keeps the number of stacks small however ambiguous the grammar is.
 /// (Without left recursion rules can be visited in an order that makes this possible.)
 ConfigId StackAutomaton::closure(Frames frames) {
-  if (frames.size() == 1 && rules_.states[frames[0].state].only_reads()) return intern_config(std::move(frames));
+  if (frames.size() == 1 && rules_.states[frames[0].state].only_reads())
+    return intern_config(std::move(frames));
   todo_ = std::move(frames);
   visited_.clear();
   many_visited_.clear();
@@ -135,7 +136,7 @@ ConfigId StackAutomaton::intern_config(Frames frames) {
   if (is_new) {
     const Frames& stored_frames = it->first;
     const bool may_end = !stored_frames.empty() && stored_frames.front().state == kEndOfText;
-    configs_.push_back({&stored_frames, may_end, nullptr, nullptr});
+    configs_.push_back({&stored_frames, may_end, nullptr, nullptr, nullptr});
   }
   return it->second;
 }

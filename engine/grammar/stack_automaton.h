@@ -27,12 +27,16 @@ class TooAmbiguous : public std::runtime_error {
   TooAmbiguous() : std::runtime_error("the grammar is too ambiguous to follow") {}
 };
 
-/// How a configuration reads a stretch of text whose characters it does not tell apart, as inside a string.
-struct UniformRun {
-  ConfigId next = kDead;                    // after any character of the set; kDead if there is no such set
+/// Characters any text over which a configuration can read, up to a length.
+struct FreeRun {
   std::array<std::uint64_t, 2> ascii = {};  // the set: bit c is ASCII character c
   bool non_ascii = false;                   // all other characters are in it
   int length = -1;  // so many characters of the set may follow at least; -1: not known yet
+};
+
+/// A free run of characters that the configuration does not tell apart, as inside a string.
+struct UniformRun : FreeRun {
+  ConfigId next = kDead;  // after any character of the set; kDead if there is no such set
 };
 
 class StackAutomaton {
@@ -47,11 +51,11 @@ class StackAutomaton {
   }
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
   /// Throws TooAmbiguous.
-  const UniformRun& uniform_run(ConfigId config);
+  const FreeRun& uniform_run(ConfigId config);
+  /// Of all characters that can be read, whichever way they lead. Throws TooAmbiguous.
+  const FreeRun& wide_run(ConfigId config);
 
-  bool knows_uniform_run(ConfigId config) const {
-    return configs_[config].uniform && configs_[config].uniform->length >= 0;
-  }
+  bool knows_runs(ConfigId config) const { return configs_[config].wide != nullptr; }
 
   /// Sets the work allowed until the next call, in steps of about 50 ns; unlimited at first.
   void set_budget(std::int64_t steps) { budget_ = steps; }
@@ -78,6 +82,7 @@ class StackAutomaton {
     bool may_end = false;
     std::unique_ptr<std::array<ConfigId, 256>> next;  // null until it is first stepped from
     std::unique_ptr<UniformRun> uniform;              // null until it is first asked for
+    std::unique_ptr<FreeRun> wide;                    // likewise
   };
 
   void reset();
@@ -92,6 +97,9 @@ class StackAutomaton {
   std::size_t stored() const { return stacks_.size() + 8 * configs_.size(); }
   UniformRun& uniform_set(ConfigId config);
   bool non_ascii_leads_to(ConfigId config, ConfigId next);
+  FreeRun readable(ConfigId config);
+  bool add_next_of_run(ConfigId config, const FreeRun& run, std::vector<ConfigId>& next);
+  bool add_next_of_non_ascii(ConfigId config, std::vector<ConfigId>& next);
 
   const RuleAutomata& rules_;
   Interned stack_ids_, config_ids_;

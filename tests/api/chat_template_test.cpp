@@ -71,6 +71,17 @@ TEST_CASE("each built-in format renders a conversation as its model was trained"
         "assistant\n");
 }
 
+TEST_CASE("grok-2 strips all but the assistant's messages, other formats strip none") {
+  const std::vector<ChatMessage> padded = {{ChatRole::system, "\n S \n", ""},
+                                           {ChatRole::user, " \t\n", ""},
+                                           {ChatRole::assistant, " A ", ""},
+                                           {ChatRole::user, "\r\n a b \n", ""}};
+  CHECK(rendered("grok-2", padded) ==
+        "System:‹ S›<|separator|>\n\nHuman: <|separator|>\n\nAssistant:‹  A ›<|separator|>\n\n"
+        "Human:‹ a b›<|separator|>\n\nAssistant:");
+  CHECK(rendered("chatml", padded).find("‹\r\n a b \n›") != std::string::npos);
+}
+
 TEST_CASE("every built-in format has a name of its own and content in each turn") {
   for (const ChatTemplate& format : built_in_chat_templates()) {
     CAPTURE(format.name);
@@ -145,12 +156,12 @@ TEST_CASE("a template file has the form of a model's config") {
 TEST_CASE("a template file without a system turn puts the text before the next user message") {
   const ChatTemplate format = parse_chat_template(
       R"({"begin":"{bos}","user":"U {name}: {content}|","assistant":"A: {content}|","generation_prompt":"A:",
-          "stop":["|"]})",
+          "stop":["|"],"strip_content":true})",
       "file");
   CHECK(format.stop == std::vector<std::string>{"|"});
-  CHECK(show(render_chat(format,
-                         std::vector<ChatMessage>{{ChatRole::system, "S", ""}, {ChatRole::user, "Hi", "Ann"}},
-                         {})) == "[bos]U‹ Ann›:‹ S›\n\n‹Hi›|A:");
+  CHECK(show(render_chat(
+            format, std::vector<ChatMessage>{{ChatRole::system, "S", ""}, {ChatRole::user, " Hi", "Ann"}},
+            {})) == "[bos]U‹ Ann›:‹ S›\n\n‹Hi›|A:");
 }
 
 TEST_CASE("a template file that misses a key or has a wrong one is refused by the key's name") {

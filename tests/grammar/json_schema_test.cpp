@@ -32,7 +32,7 @@ TEST_CASE("a JSON object may hold anything") {
   const auto object = compiler->compile_json_object();
   CHECK(matches(object, "{}"));
   CHECK(matches(object, R"({"a": [1, -2.5e+3, true, null, {"b\n": "\u00e9\ud83d\ude00"}], "a":""})"));
-  CHECK(matches(object, "{\n  \"a\": [\n    1,\n    2\n  ]\n}"));
+  CHECK(matches(object, "{ \"a\": [ 1, 2 ] }"));
   for (const char* wrong :
        {"[]", "1", "{", R"({"a"})", R"({"a":1,})", R"({a:1})", " {}", "{} ", R"({"a":01})",
         R"({"a":"\ud83d"})", R"({"a":"\x"})", "{\"a\":\"\n\"}", "{\"a\":\"\xFF\"}", "{  }", R"({"a":.5})"}) {
@@ -41,13 +41,14 @@ TEST_CASE("a JSON object may hold anything") {
   }
 }
 
-TEST_CASE("white space has an end") {
+TEST_CASE("white space is one space at most") {
   ByteCompiler compiler;
   const auto object = compiler->compile_json_object();
-  CHECK(judge(object, "{\n" + std::string(32, ' ')) == Verdict::prefix);
-  CHECK(judge(object, "{\n" + std::string(33, ' ')) == Verdict::refused);
-  CHECK(judge(object, "{\n\n") == Verdict::refused);
-  CHECK(judge(object, "{  ") == Verdict::refused);
+  CHECK(judge(object, "{ ") == Verdict::prefix);
+  for (const char* idle : {"{  ", "{\n", "{\t", "{\r", " ", "\n", "{} "}) {
+    CAPTURE(idle);
+    CHECK(judge(object, idle) == Verdict::refused);
+  }
 }
 
 TEST_CASE("types are told apart, alone and in lists") {

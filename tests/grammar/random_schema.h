@@ -16,7 +16,7 @@ class JsonLanguage {
  public:
   explicit JsonLanguage(Language& language) : l_(language) {
     const Term digit = l_.bytes('0', '9');
-    gap_ = l_.any({Language::kEmpty, l_.text(" "), l_.then(l_.text("\n"), l_.repeat(l_.text(" "), 0, 32))});
+    gap_ = l_.any({Language::kEmpty, l_.text(" ")});
     plain_ = plain_character();
     character_ = l_.any({plain_, l_.then(l_.text("\\"), escape())});
     const Term sign = l_.optional(l_.any({l_.text("+"), l_.text("-")}));
