@@ -173,6 +173,9 @@ void rope(const float* x, const float* cosine, const float* sine, int half, floa
   }
 }
 
+/// Sooner whole than by a mask, which takes longer to make.
+inline Floats load_most(const float* p, int left) { return left >= kWidth ? load(p) : load(p, left); }
+
 // ---- router ----------------------------------------------------------------------------------------------
 
 /// Lane i mod 64 of expert e is lanes[(i mod 64) * experts + e], so that W's own order gives the vectors;
@@ -185,14 +188,13 @@ void router_products(const float* x, int n, const float* w, int experts, float* 
   for (int f = 0; f < row; f += kWidth) {
     Floats lane = splat(0);
     for (int i = f; i < total; i += row)
-      lane = fma(load(spread + i, total - i), load(w + i, total - i), lane);
+      lane = fma(load_most(spread + i, total - i), load_most(w + i, total - i), lane);
     store(lanes + f, lane);
   }
   for (int s = 32; s > 0; s /= 2) {
-    for (int f = 0; f < s * experts; f += kWidth) {
-      const int left = s * experts - f;
+    each_vector(s * experts, [&](int f, int left) {
       store(lanes + f, load(lanes + f, left) + load(lanes + f + s * experts, left), left);
-    }
+    });
   }
 }
 
@@ -339,15 +341,21 @@ struct BlockWeights {
   float den;
 };
 
+/// kWhole: the query sees the whole page.
+template <bool kWhole>
 inline void block_weights(const AttentionQueries& q, int query, const PageHead& page, const float* s, float m,
                           BlockWeights& out) {
   Floats e[kBlockVectors], weight[kBlockVectors];
   Ints most = splat_int(0);
   for (int v = 0; v < kBlockVectors; ++v) {
-    const Mask seen = visible(q, query, kWidth * v);
     const Floats x = load(s + kWidth * v);
-    e[v] = choose(seen, exp(q.cap != 0 ? x : x - splat(m)), splat(0));
-    weight[v] = choose(seen, e[v] * load(page.value_scale + kWidth * v), splat(0));
+    e[v] = exp(q.cap != 0 ? x : x - splat(m));
+    weight[v] = e[v] * load(page.value_scale + kWidth * v);
+    if constexpr (!kWhole) {
+      const Mask seen = visible(q, query, kWidth * v);
+      e[v] = choose(seen, e[v], splat(0));
+      weight[v] = choose(seen, weight[v], splat(0));
+    }
     most = larger(most, magnitude_bits(weight[v]));
   }
   const Grid g = grid(largest(most));
@@ -397,7 +405,9 @@ inline void accumulate_queries(const AttentionQueries& q, int query, const PageH
   BlockWeights w[kQueries];
   int first = kBlock, last = 0;
   for (int i = 0; i < kQueries; ++i) {
-    block_weights(q, query + i, page, s + (query + i) * kBlock, m ? m[query + i] : 0, w[i]);
+    const bool whole = q.first[query + i] <= 0 && q.last[query + i] >= kBlock;
+    (whole ? block_weights<true> : block_weights<false>)(q, query + i, page, s + (query + i) * kBlock,
+                                                         m ? m[query + i] : 0, w[i]);
     if (q.first[query + i] < first) first = q.first[query + i];
     if (q.last[query + i] > last) last = q.last[query + i];
     den[query + i] = den[query + i] + (factor ? w[i].den * factor[query + i] : w[i].den);

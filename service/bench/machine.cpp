@@ -20,61 +20,52 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// A block on huge pages, touched.
-class Block {
- public:
-  explicit Block(std::size_t bytes) : bytes_(bytes) {
-    data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data_ == MAP_FAILED) throw std::bad_alloc();
-    ::madvise(data_, bytes, MADV_HUGEPAGE);
-    std::memset(data_, 1, bytes);
-  }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  ~Block() { ::munmap(data_, bytes_); }
-  const std::uint64_t* words() const { return static_cast<const std::uint64_t*>(data_); }
-
- private:
-  void* data_;
-  std::size_t bytes_;
-};
-
-/// Four independent sums, so that loads and not additions are the limit.
-std::uint64_t sweep(const std::uint64_t* words, std::size_t count) {
-  std::uint64_t a = 0, b = 0, c = 0, d = 0;
-  for (std::size_t i = 0; i + 32 <= count; i += 32) {
-    for (std::size_t j = 0; j < 8; ++j) {
-      a += words[i + j];
-      b += words[i + 8 + j];
-      c += words[i + 16 + j];
-      d += words[i + 24 + j];
-    }
-  }
-  return a + b + c + d;
-}
+constexpr std::size_t kLeastBlock = std::size_t{1} << 20;
+constexpr std::size_t kLeastRead = std::size_t{256} << 20;
+constexpr std::size_t kPrefetchAhead = 512;  // words
 
 }  // namespace
 
-double read_bandwidth(std::size_t bytes, int threads) {
-  const std::size_t size = std::max<std::size_t>(bytes, 1 << 20);
-  const Block block(size);
-  const std::size_t share = size / sizeof(std::uint64_t) / threads;
-  const int sweeps = static_cast<int>(std::max<std::size_t>(1, (std::size_t{1} << 30) / size));
+/// Four independent sums, so that loads and not additions are the limit.
+__attribute__((target_clones("avx512f", "avx2", "default"))) static std::uint64_t sweep(
+    const std::uint64_t* words, std::size_t count) {
+  std::uint64_t a[8] = {}, b[8] = {}, c[8] = {}, d[8] = {}, sum = 0;
+  for (std::size_t i = 0; i + 32 <= count; i += 32) {
+    for (std::size_t line = 0; line < 32; line += 8) __builtin_prefetch(words + i + kPrefetchAhead + line);
+    for (std::size_t j = 0; j < 8; ++j) a[j] += words[i + j];
+    for (std::size_t j = 0; j < 8; ++j) b[j] += words[i + 8 + j];
+    for (std::size_t j = 0; j < 8; ++j) c[j] += words[i + 16 + j];
+    for (std::size_t j = 0; j < 8; ++j) d[j] += words[i + 24 + j];
+  }
+  for (std::size_t j = 0; j < 8; ++j) sum += a[j] + b[j] + c[j] + d[j];
+  return sum;
+}
+
+ReadSweep::ReadSweep(std::size_t bytes, int threads)
+    : bytes_(std::max(bytes, kLeastBlock)), threads_(threads) {
+  void* block = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) throw std::bad_alloc();
+  ::madvise(block, bytes_, MADV_HUGEPAGE);
+  std::memset(block, 1, bytes_);
+  words_ = static_cast<std::uint64_t*>(block);
+}
+
+ReadSweep::~ReadSweep() { ::munmap(words_, bytes_); }
+
+double ReadSweep::rate() const {
+  const std::size_t share = bytes_ / sizeof(std::uint64_t) / threads_;
+  const std::size_t sweeps = std::max<std::size_t>(1, kLeastRead / bytes_);
   std::atomic<std::uint64_t> sink{0};
-  double best = 0;
-  for (int round = 0; round < 3; ++round) {
-    const auto start = Clock::now();
+  const auto start = Clock::now();
+  {
     std::vector<std::jthread> workers;
-    for (int t = 0; t < threads; ++t) {
+    for (int t = 0; t < threads_; ++t) {
       workers.emplace_back([&, t] {
-        for (int s = 0; s < sweeps; ++s) sink += sweep(block.words() + t * share, share);
+        for (std::size_t s = 0; s < sweeps; ++s) sink += sweep(words_ + t * share, share);
       });
     }
-    workers.clear();
-    best = std::max(
-        best, static_cast<double>(share) * threads * sizeof(std::uint64_t) * sweeps / seconds_since(start));
   }
-  return best;
+  return static_cast<double>(share * threads_ * sizeof(std::uint64_t) * sweeps) / seconds_since(start);
 }
 
 JitterMeter::JitterMeter() {

@@ -3,14 +3,29 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
 namespace grokd::bench {
 
-/// Bytes a second that `threads` threads read from a block of this size (at least 1 MiB), best of several
-/// sweeps.
-double read_bandwidth(std::size_t bytes, int threads);
+/// Reads a block over and over: the limit of whatever must read as many bytes.
+class ReadSweep {
+ public:
+  /// A block of `bytes`, at least 1 MiB, on huge pages where there are any, shared out over `threads`
+  /// threads.
+  ReadSweep(std::size_t bytes, int threads);
+  ~ReadSweep();
+  ReadSweep(const ReadSweep&) = delete;
+  ReadSweep& operator=(const ReadSweep&) = delete;
+  /// Bytes a second of at least one sweep and 256 MiB.
+  double rate() const;
+
+ private:
+  std::size_t bytes_;
+  int threads_;
+  std::uint64_t* words_;
+};
 
 /// Wakes every millisecond and notes how late: gaps in which the host ran something else.
 class JitterMeter {

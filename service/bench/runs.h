@@ -18,7 +18,7 @@ struct Figure {
   double tokens_per_second = 0;        // median over the repeats
   double bytes_per_token = 0;          // weight bytes that a token must read
   double read_gb_per_second = 0;       // tokens_per_second * bytes_per_token
-  double bandwidth_gb_per_second = 0;  // a read-only sweep of as many bytes, in this run
+  double bandwidth_gb_per_second = 0;  // sweeps over as many bytes, between the runs
   double bandwidth_share = 0;
 };
 

@@ -31,22 +31,25 @@ int threads_used(const RunnerOptions& options) {
                                  : static_cast<int>(std::thread::hardware_concurrency());
 }
 
+/// Medians of `run` (tokens a second), of sweeps over a step's bytes of weights between the runs, and of
+/// their quotients. A step feeds `step_tokens` tokens.
 template <class Run>
-double median_rate(int repeat, Run run) {
+bench::Figure measure(const char* name, int size, double step_bytes, int step_tokens, const BenchFlags& flags,
+                      Run run) {
+  const double bytes = step_bytes / step_tokens;
+  const bench::ReadSweep sweep(static_cast<std::size_t>(step_bytes), threads_used(flags.runner));
+  std::vector<double> rates, swept, shares;
   run();  // warm-up
-  std::vector<double> rates;
-  for (int i = 0; i < repeat; ++i) rates.push_back(run());
-  return bench::median(std::move(rates));
-}
-
-bench::Figure make_figure(const char* name, int size, double rate, double bytes, const BenchFlags& flags) {
-  bench::Figure figure{name, size, rate, bytes};
-  figure.read_gb_per_second = rate * bytes / 1e9;
-  const double swept =
-      bench::read_bandwidth(static_cast<std::size_t>(bytes) * size, threads_used(flags.runner));
-  figure.bandwidth_gb_per_second = swept / 1e9;
-  figure.bandwidth_share = figure.read_gb_per_second / figure.bandwidth_gb_per_second;
-  return figure;
+  double before = sweep.rate();
+  for (int i = 0; i < flags.repeat; ++i) {
+    const double rate = run(), after = sweep.rate();
+    rates.push_back(rate);
+    swept.push_back((before + after) / 2);
+    shares.push_back(rate * bytes / swept.back());
+    before = after;
+  }
+  const double rate = bench::median(rates);
+  return {name, size, rate, bytes, rate * bytes / 1e9, bench::median(swept) / 1e9, bench::median(shares)};
 }
 
 nlohmann::ordered_json to_json(const bench::Figure& f) {
@@ -79,20 +82,18 @@ void print_figures(const std::vector<bench::Figure>& figures, const std::vector<
 }
 
 std::vector<bench::Figure> run_decode(bench::Subject& subject, const BenchFlags& flags) {
-  const double rate = median_rate(flags.repeat, [&] { return subject.decode_rate(1, flags.tokens); });
-  return {make_figure("decode", 1, rate, double(bytes_per_token(subject.config())), flags)};
+  return {measure("decode", 1, double(bytes_per_token(subject.config())), 1, flags,
+                  [&] { return subject.decode_rate(1, flags.tokens); })};
 }
 
 std::vector<bench::Figure> run_prefill(bench::Subject& subject, const BenchFlags& flags) {
   std::vector<bench::Figure> figures;
   for (const int tokens : flags.prompts) {
-    const double rate = median_rate(flags.repeat, [&] { return subject.prefill_rate(tokens); });
-    const double once = double(step_bytes(subject.config(), tokens)) / tokens;
-    figures.push_back(make_figure("prefill", tokens, rate, once, flags));
+    figures.push_back(measure("prefill", tokens, double(step_bytes(subject.config(), tokens)), tokens, flags,
+                              [&] { return subject.prefill_rate(tokens); }));
     if (!flags.single_steps) continue;
-    const double single = median_rate(flags.repeat, [&] { return subject.decode_rate(1, tokens); });
-    figures.push_back(
-        make_figure("single", tokens, single, double(bytes_per_token(subject.config())), flags));
+    figures.push_back(measure("single", tokens, double(bytes_per_token(subject.config())), 1, flags,
+                              [&] { return subject.decode_rate(1, tokens); }));
   }
   return figures;
 }
@@ -100,10 +101,8 @@ std::vector<bench::Figure> run_prefill(bench::Subject& subject, const BenchFlags
 std::vector<bench::Figure> run_batch(bench::Subject& subject, const BenchFlags& flags) {
   std::vector<bench::Figure> figures;
   for (const int sequences : flags.batches) {
-    const double rate =
-        median_rate(flags.repeat, [&] { return subject.decode_rate(sequences, flags.tokens); });
-    const double each = double(step_bytes(subject.config(), sequences)) / sequences;
-    figures.push_back(make_figure("batch", sequences, rate, each, flags));
+    figures.push_back(measure("batch", sequences, double(step_bytes(subject.config(), sequences)), sequences,
+                              flags, [&] { return subject.decode_rate(sequences, flags.tokens); }));
   }
   return figures;
 }
@@ -213,7 +212,9 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   decode->callback([flags, &exit_code] { exit_code = run_figures(run_decode, *flags, 1, 512); });
-  prefill->callback([flags, &exit_code] { exit_code = run_figures(run_prefill, *flags, 1, 512); });
+  prefill->callback([flags, &exit_code] {
+    exit_code = run_figures(run_prefill, *flags, 1, 512);
+  });
   batch->callback([flags, &exit_code] {
     const int most = *std::max_element(flags->batches.begin(), flags->batches.end());
     exit_code = run_figures(run_batch, *flags, most, 512);
