@@ -24,7 +24,7 @@ struct HttpLimits {
   Milliseconds body_timeout{30'000};         // or longer while at least `min_body_rate` holds
   std::size_t min_body_rate = 1024;          // bytes a second
   Milliseconds idle_timeout{75'000};         // between two requests of a connection
-  std::size_t max_output_bytes = 1 << 20;    // waiting for a slow reader, a connection
+  std::size_t max_output_bytes = 1 << 20;    // waiting for a slow reader; with more it is cut off
   Milliseconds slow_reader_timeout{30'000};  // a write that makes no progress for so long ends the connection
   Milliseconds ping_interval{15'000};        // comment lines in a silent stream
   Milliseconds probe_interval{1'000};        // comment lines after the client closed its sending side

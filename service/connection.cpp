@@ -1,6 +1,8 @@
 #include "service/connection.h"
 
 #include <algorithm>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -68,10 +70,28 @@ class Connection::Deadline {
   std::shared_ptr<State> state_;
 };
 
-Connection::Connection(asio::ip::tcp::socket socket, const HttpLimits& limits)
+/// A coroutine that is suspended until it is woken.
+class Connection::Sleeper {
+ public:
+  virtual ~Sleeper() = default;
+  virtual void resume() = 0;
+};
+
+template <typename Handler>
+class Connection::HandlerSleeper final : public Sleeper {
+ public:
+  explicit HandlerSleeper(Handler handler) : handler_(std::move(handler)) {}
+  void resume() override { asio::dispatch(std::move(handler_)); }
+
+ private:
+  Handler handler_;
+};
+
+Connection::Connection(asio::ip::tcp::socket socket, WakeQueue& wakes, const HttpLimits& limits)
     : socket_(std::move(socket)),
+      wakes_(wakes),
       limits_(limits),
-      wake_timer_(socket_.get_executor()),
+      alarm_(socket_.get_executor()),
       reader_(std::make_unique<Reader>()) {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -179,8 +199,10 @@ asio::awaitable<void> Connection::write(std::string_view bytes) {
       throw boost::system::system_error(error);
     }
     Deadline deadline(shared_from_this(), std::chrono::steady_clock::now() + limits_.slow_reader_timeout);
+    blocked_ = true;
     co_await socket_.async_wait(asio::socket_base::wait_write,
                                 asio::redirect_error(asio::use_awaitable, error));
+    blocked_ = false;
     if (deadline.expired()) {
       abort();
       throw boost::system::system_error(asio::error::timed_out);
@@ -221,6 +243,8 @@ void Connection::watch_peer() {
 }
 
 void Connection::stop_watching() {
+  alarm_.cancel();
+  alarm_time_ = SteadyTime::max();
   if (watch_ % 2 == 0) return;
   ++watch_;
   error_code ignored;
@@ -253,20 +277,41 @@ void Connection::on_reset_event(error_code, std::uint64_t watch) {
 
 asio::awaitable<void> Connection::wait_until(SteadyTime time) {
   if (!woken_) {
-    error_code ignored;
-    wake_timer_.expires_at(time);
-    co_await wake_timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    wake_at(time);
+    const auto initiate = [this](auto handler) {
+      sleeper_ = std::make_unique<HandlerSleeper<decltype(handler)>>(std::move(handler));
+    };
+    co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(initiate, asio::use_awaitable);
   }
   woken_ = false;
 }
 
-void Connection::wake() {
-  woken_ = true;
-  wake_timer_.cancel();
+/// An alarm that is set for an earlier time stays: being woken too soon is cheaper than setting it anew.
+void Connection::wake_at(SteadyTime time) {
+  if (time >= alarm_time_) return;
+  alarm_time_ = time;
+  alarm_.expires_at(time);
+  alarm_.async_wait([weak = weak_from_this()](error_code error) {
+    const auto self = weak.lock();
+    if (error || !self || self->alarm_.expiry() > std::chrono::steady_clock::now()) return;
+    self->alarm_time_ = SteadyTime::max();
+    self->wake();
+  });
 }
 
-void Connection::notify() {
-  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->wake(); });
+void Connection::wake() {
+  woken_ = true;
+  if (const auto sleeper = std::move(sleeper_)) sleeper->resume();
+}
+
+void Connection::drop_sleeper() { const auto dropped = std::move(sleeper_); }
+
+void Connection::notify() { wakes_.add(shared_from_this()); }
+
+void Connection::cut_off_if_blocked() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->blocked_) self->abort();
+  });
 }
 
 void Connection::end_answer() {

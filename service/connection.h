@@ -1,6 +1,6 @@
 #pragma once
 // One client's socket: reads requests within limits and deadlines, writes bytes, notices when the client
-// leaves. Everything here runs on the connection's strand; only `notify` may be called from other threads.
+// leaves. Everything here runs on the connection's io thread, but for what says "any thread".
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -13,6 +13,7 @@
 
 #include "service/config.h"
 #include "service/http_message.h"
+#include "service/wake_queue.h"
 
 namespace grokd {
 
@@ -20,7 +21,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  Connection(boost::asio::ip::tcp::socket socket, const HttpLimits& limits);
+  /// The socket, `wakes` and the connection belong to one io thread.
+  Connection(boost::asio::ip::tcp::socket socket, WakeQueue& wakes, const HttpLimits& limits);
   ~Connection();
 
   /// Reads the next request's header. False: the client left or was idle too long. Throws ApiError for a
@@ -46,10 +48,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool peer_gone() const { return peer_gone_; }
   SteadyTime peer_finished_at() const { return peer_finished_at_; }
 
-  /// Sleeps until then, or until the next `notify` or change of the peer; one that came before counts.
+  /// Sleeps until the next `notify` or change of the peer, one that came before counts, or until then at the
+  /// latest. May also return for no reason.
   boost::asio::awaitable<void> wait_until(SteadyTime time);
   /// Any thread.
   void notify();
+  /// Resets the connection if a write waits for the client to read. Any thread.
+  void cut_off_if_blocked();
+  /// What `notify` leads to.
+  void wake();
+  /// Ends whoever is in `wait_until`: it and the connection hold each other. When the io thread has ended.
+  void drop_sleeper();
 
   /// Set by whoever generates for this client; read by the server while it drains.
   void set_generating(bool generating) { generating_ = generating; }
@@ -63,17 +72,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   struct Reader;
   class Deadline;
+  class Sleeper;
+  template <typename Handler>
+  class HandlerSleeper;
 
   boost::asio::awaitable<bool> wait_for_first_byte();
   boost::asio::awaitable<void> send_continue_if_expected(const HttpRequest& request);
   void on_peer_event(boost::system::error_code error, std::uint64_t watch);
   void on_reset_event(boost::system::error_code error, std::uint64_t watch);
-  void wake();
+  void wake_at(SteadyTime time);
 
   boost::asio::ip::tcp::socket socket_;
+  WakeQueue& wakes_;
   const HttpLimits& limits_;
-  boost::asio::steady_timer wake_timer_;
+  boost::asio::steady_timer alarm_;
+  SteadyTime alarm_time_ = SteadyTime::max();  // never: it is off
+  std::unique_ptr<Sleeper> sleeper_;           // whoever is in `wait_until`
   bool woken_ = false;
+  bool blocked_ = false;  // a write waits for the client to read
   std::unique_ptr<Reader> reader_;
   bool first_request_ = true;
   std::atomic<bool> generating_ = false;

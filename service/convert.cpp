@@ -136,6 +136,7 @@ api::ApiError to_api_error(const Refused& refused) {
   const int seconds = static_cast<int>(std::ceil(std::clamp(refused.retry_after_seconds, 1.0, 120.0)));
   switch (refused.reason) {
     case Rejection::queue_full:
+    case Rejection::deadline:  // what waits would take longer than it has
       return api::errors::queue_full(seconds);
     case Rejection::draining:
       return api::errors::shutting_down(seconds);

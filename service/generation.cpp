@@ -40,6 +40,8 @@ RejectionReason rejection_of(Rejection reason) {
   switch (reason) {
     case Rejection::queue_full:
       return RejectionReason::queue_full;
+    case Rejection::deadline:
+      return RejectionReason::deadline;
     case Rejection::draining:
       return RejectionReason::draining;
     case Rejection::failed:
@@ -54,6 +56,22 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 std::string hash_of(const std::string& user) {
   return user.empty() ? std::string() : std::to_string(std::hash<std::string>()(user));
+}
+
+/// Where the time went, in milliseconds, as in the header Server-Timing.
+std::string server_timing(const RequestRecord& record) {
+  const std::pair<const char*, double> spans[] = {{"tokenise", record.tokenise_seconds},
+                                                  {"queue", record.queue_seconds},
+                                                  {"prefill", record.prefill_seconds},
+                                                  {"decode", record.decode_seconds},
+                                                  {"write", record.write_seconds}};
+  std::string text;
+  for (const auto& [name, seconds] : spans) {
+    char span[48];
+    std::snprintf(span, sizeof(span), "%s%s;dur=%.3f", text.empty() ? "" : ", ", name, seconds * 1000);
+    text += span;
+  }
+  return text;
 }
 
 /// The sequences of one exchange, from submission to their ends.
@@ -72,6 +90,8 @@ class Generation {
   /// The pieces' bytes are with the system now.
   void note_written(const std::vector<Piece>& pieces) const;
   bool finished() const { return unfinished_ == 0; }
+  /// Where the time went until now, once all have finished.
+  std::string timing();
   const api::Usage& usage() const { return usage_; }
   bool nothing_but_timeouts() const { return timeouts_ > 0 && usage_.completion_tokens == 0; }
 
@@ -82,7 +102,6 @@ class Generation {
   void note(const Piece& piece);
   void note_end(int choice, const RequestOutput& last);
   void check_peer() const;
-  void check_backlog();
   bool pinging() const { return plan_.stream && exchange_.started(); }
   SteadyTime next_event() const;
   asio::awaitable<void> ping_if_due();
@@ -102,14 +121,17 @@ class Generation {
   int unfinished_ = 0;
   int timeouts_ = 0;
   api::Usage usage_;
-  std::optional<SteadyTime> backlog_since_;
+  Clock::time_point last_end_;
   SteadyTime last_probe_;  // last comment line sent to find out whether the client is still there
 };
 
 Generation::Generation(Exchange& exchange, App& app, GenerationPlan plan)
     : exchange_(exchange), app_(app), plan_(std::move(plan)) {
-  auto wake = [connection = exchange_.shared_connection()] { connection->notify(); };
-  stream_ = std::make_shared<TokenStream>(std::move(wake), plan_.keep_tokens);
+  TokenStream::Events events;
+  events.wake = [connection = exchange_.shared_connection()] { connection->notify(); };
+  events.too_much = [connection = exchange_.shared_connection()] { connection->cut_off_if_blocked(); };
+  stream_ =
+      std::make_shared<TokenStream>(std::move(events), plan_.keep_tokens, app_.config.http.max_output_bytes);
   exchange_.connection().set_generating(true);
   exchange_.connection().watch_peer();
 }
@@ -167,6 +189,7 @@ void Generation::note_end(int choice, const RequestOutput& last) {
   record.cached_tokens = static_cast<int>(usage_.cached_tokens);
   record.completion_tokens = static_cast<int>(usage_.completion_tokens);
   const RequestTimes& times = last.times;
+  last_end_ = times.finished;
   if (times.first_token == Clock::time_point()) return;
   record.queue_seconds = seconds_between(times.submitted, times.admitted);
   record.prefill_seconds = seconds_between(times.admitted, times.first_token);
@@ -189,6 +212,12 @@ void Generation::note_written(const std::vector<Piece>& pieces) const {
   for (const Piece& piece : pieces) app_.metrics.observe_delivery(seconds_between(piece.made, now));
 }
 
+std::string Generation::timing() {
+  RequestRecord& record = exchange_.record();
+  record.write_seconds = seconds_between(last_end_, Clock::now());
+  return server_timing(record);
+}
+
 void Generation::check_peer() const {
   const Connection& connection = exchange_.connection();
   if (connection.must_end()) throw api::errors::shutting_down(1);
@@ -196,21 +225,6 @@ void Generation::check_peer() const {
   if (plan_.stream || !connection.peer_finished()) return;
   const auto gone_at = connection.peer_finished_at() + app_.config.http.plain_close_grace;
   if (std::chrono::steady_clock::now() >= gone_at) throw_gone();
-}
-
-void Generation::check_backlog() {
-  const HttpLimits& limits = app_.config.http;
-  if (!plan_.stream) return;
-  const std::size_t waiting = stream_->waiting_bytes();
-  if (waiting <= limits.max_output_bytes) {
-    backlog_since_.reset();
-    return;
-  }
-  const auto now = std::chrono::steady_clock::now();
-  if (!backlog_since_) backlog_since_ = now;
-  if (now - *backlog_since_ < limits.slow_reader_timeout) return;
-  exchange_.connection().abort();
-  throw_gone();
 }
 
 Generation::SteadyTime Generation::next_event() const {
@@ -236,7 +250,6 @@ asio::awaitable<void> Generation::ping_if_due() {
 asio::awaitable<void> Generation::next(std::vector<Piece>& pieces) {
   while (true) {
     check_peer();
-    check_backlog();
     stream_->take(pieces);
     if (!pieces.empty()) break;
     const auto until = next_event();
@@ -254,6 +267,21 @@ void throw_if_failed(const std::vector<Piece>& pieces) {
   }
 }
 
+/// The events of these pieces, in writes of a bounded size.
+asio::awaitable<void> write_pieces(Exchange& exchange, AnswerFormat& format, std::vector<Piece>& pieces,
+                                   std::string& out) {
+  constexpr std::size_t kMostBytes = 64 << 10;
+  out.clear();
+  for (Piece& piece : pieces) {
+    if (piece.output.finish == FinishReason::error || piece.output.finish == FinishReason::cancelled) break;
+    format.append_piece(out, piece.choice, piece.output);
+    if (out.size() < kMostBytes) continue;
+    co_await exchange.write(out);
+    out.clear();
+  }
+  co_await exchange.write(out);
+}
+
 asio::awaitable<void> stream_answer(Exchange& exchange, Generation& generation, AnswerFormat& format) {
   co_await exchange.start_stream();
   std::string out;
@@ -262,35 +290,16 @@ asio::awaitable<void> stream_answer(Exchange& exchange, Generation& generation, 
   std::vector<Piece> pieces;
   while (!generation.finished()) {
     co_await generation.next(pieces);
-    out.clear();
-    for (Piece& piece : pieces) {
-      if (piece.output.finish == FinishReason::error || piece.output.finish == FinishReason::cancelled) break;
-      format.append_piece(out, piece.choice, piece.output);
-    }
-    co_await exchange.write(out);
+    co_await write_pieces(exchange, format, pieces, out);
     generation.note_written(pieces);
     throw_if_failed(pieces);
   }
   out.clear();
   format.append_usage(out, generation.usage());
+  out += ": server-timing " + generation.timing() + "\n\n";  // too late for a header: a comment
   out += api::kSseDone;
   co_await exchange.write(out);
   co_await exchange.finish_stream();
-}
-
-/// Where the time went, in milliseconds.
-std::string server_timing(const RequestRecord& record) {
-  const std::pair<const char*, double> spans[] = {{"encode", record.encode_seconds},
-                                                  {"queue", record.queue_seconds},
-                                                  {"prefill", record.prefill_seconds},
-                                                  {"decode", record.decode_seconds}};
-  std::string text;
-  for (const auto& [name, seconds] : spans) {
-    char span[48];
-    std::snprintf(span, sizeof(span), "%s%s;dur=%.3f", text.empty() ? "" : ", ", name, seconds * 1000);
-    text += span;
-  }
-  return text;
 }
 
 asio::awaitable<void> gather_answer(Exchange& exchange, Generation& generation, AnswerFormat& format) {
@@ -302,7 +311,7 @@ asio::awaitable<void> gather_answer(Exchange& exchange, Generation& generation, 
   }
   if (generation.nothing_but_timeouts()) throw api::errors::deadline_exceeded();
   const HttpResponse response = json_response(format.plain(generation.usage()));
-  exchange.add_header("Server-Timing", server_timing(exchange.record()));
+  exchange.add_header("Server-Timing", generation.timing());
   exchange.connection().stop_watching();
   co_await exchange.reply(response);
 }
@@ -312,7 +321,7 @@ asio::awaitable<void> gather_answer(Exchange& exchange, Generation& generation, 
 asio::awaitable<void> prepare(Exchange& exchange, App& app, const std::function<void()>& work) {
   const auto begin = Clock::now();
   co_await app.workers.run(work);
-  exchange.record().encode_seconds = seconds_between(begin, Clock::now());
+  exchange.record().tokenise_seconds = seconds_between(begin, Clock::now());
 }
 
 asio::awaitable<void> generate_answer(Exchange& exchange, App& app, const LoadedModel& model,

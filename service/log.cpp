@@ -123,8 +123,9 @@ void Log::request(const RequestRecord& r) {
   if (r.choices > 0) {
     line.text("finish", r.finish).integer("choices", r.choices).integer("prompt_tokens", r.prompt_tokens);
     line.integer("cached_tokens", r.cached_tokens).integer("completion_tokens", r.completion_tokens);
-    line.milliseconds("encode_ms", r.encode_seconds).milliseconds("queue_ms", r.queue_seconds);
+    line.milliseconds("tokenise_ms", r.tokenise_seconds).milliseconds("queue_ms", r.queue_seconds);
     line.milliseconds("prefill_ms", r.prefill_seconds).milliseconds("decode_ms", r.decode_seconds);
+    line.milliseconds("write_ms", r.write_seconds);
   }
   impl_->write(level, line.str());
 }

@@ -1,8 +1,23 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "service/cli/commands.h"
+
+namespace {
+
+/// Help and version go to standard output and are no failure; everything else is one line.
+int report(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  std::string line = error.what();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::fprintf(stderr, "grokd: %s\n", line.c_str());
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"grokd serves Grok-family mixture-of-experts models over an OpenAI-style HTTP API"};
@@ -17,7 +32,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return report(app, error);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "grokd: %s\n", error.what());
     return 1;

@@ -26,11 +26,13 @@ const Buckets kLatency = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
                           1,     2.5,    5,     10,   30,    60,   120, 300};
 const Buckets kShortLatency = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                0.025,  0.05,    0.1,    0.25,  0.5,    1,     5};
-const Buckets kDelivery = {0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.005, 0.01, 0.1, 1};
+const Buckets kDelivery = {0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005,
+                           0.001,   0.002,   0.005,   0.01,   0.1,    1};
 const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000};
 
 constexpr std::array<std::string_view, 5> kEndings = {"stop", "length", "abort", "error", "timeout"};
-constexpr std::array<std::string_view, 4> kRejections = {"queue_full", "draining", "failed", "loading"};
+constexpr std::array<std::string_view, 5> kRejections = {"queue_full", "deadline", "draining", "failed",
+                                                         "loading"};
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();

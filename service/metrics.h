@@ -13,7 +13,7 @@ namespace grokd {
 enum class Ending { stop, length, abort, error, timeout };
 std::string_view ending_name(Ending ending);
 
-enum class RejectionReason { queue_full, draining, failed, loading };
+enum class RejectionReason { queue_full, deadline, draining, failed, loading };
 
 class Metrics {
  public:

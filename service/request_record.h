@@ -20,7 +20,9 @@ struct RequestRecord {
   std::string user_hash;
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   int choices = 0;
-  double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0, encode_seconds = 0;
+  // Of the sequence that ended last, so that they add up to nearly the whole.
+  double tokenise_seconds = 0, queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
+  double write_seconds = 0;  // from the last token to the answer's last bytes
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 

@@ -10,7 +10,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <condition_variable>
 #include <csignal>
@@ -53,12 +52,32 @@ tcp::acceptor listen(asio::io_context& io, const ServerConfig& config) {
 
 }  // namespace
 
+namespace {
+
+/// Every connection belongs to one of these for its whole life, so nothing of it needs a lock or a strand.
+struct IoThread {
+  asio::io_context io{1};
+  WakeQueue wakes{io};
+  asio::executor_work_guard<asio::io_context::executor_type> keep_running = asio::make_work_guard(io);
+  std::thread thread;
+};
+
+std::vector<std::unique_ptr<IoThread>> make_io_threads(int count) {
+  std::vector<std::unique_ptr<IoThread>> threads;
+  for (int i = 0; i < count; ++i) threads.push_back(std::make_unique<IoThread>());
+  return threads;
+}
+
+}  // namespace
+
 class Server::Impl {
  public:
   Impl(ServerConfig config, ModelConfig model, api::ChatTemplate chat_template)
       : config_(std::move(config)),
         log_(parse_log_level(config_.log_level)),
         metrics_(config_.model_id.empty() ? model.name : config_.model_id, config_.vllm_metrics),
+        io_threads_(make_io_threads(threads_or_default(config_.io_threads))),
+        io_(io_threads_.front()->io),
         acceptor_(listen(io_, config_)),
         signals_(io_),
         host_(std::move(model), std::move(chat_template), config_.model_id, config_.aliases),
@@ -68,9 +87,14 @@ class Server::Impl {
   }
   ~Impl() {
     stop(0);
-    for (std::thread& thread : threads_) thread.join();
+    for (auto& io_thread : io_threads_) {
+      if (io_thread->thread.joinable()) io_thread->thread.join();
+    }
+    for (const auto& [key, weak] : connections_) {
+      if (const auto connection = weak.lock()) connection->drop_sleeper();
+    }
     workers_.stop();  // uses the tokenizer
-    host_.unload();   // its sinks post to io_, which must still be there
+    host_.unload();   // its sinks post to the io threads' queues, which must still be there
   }
 
   void start();
@@ -81,7 +105,8 @@ class Server::Impl {
 
   asio::awaitable<void> accept_connections();
   asio::awaitable<void> drain_all();
-  void open_connection(tcp::socket socket);
+  void open_connection(tcp::socket socket, WakeQueue& wakes);
+  IoThread& next_io_thread();
   void close_connection(const Connection* connection);
   void tell_connections(void (Connection::*what)());
   int busy_connections();
@@ -89,14 +114,14 @@ class Server::Impl {
   const ServerConfig config_;
   Log log_;
   Metrics metrics_;
-  asio::io_context io_;
-  asio::executor_work_guard<asio::io_context::executor_type> keep_running_ = asio::make_work_guard(io_);
+  std::vector<std::unique_ptr<IoThread>> io_threads_;
+  asio::io_context& io_;  // of the first, which also accepts and drains
+  std::size_t accepted_ = 0;
   tcp::acceptor acceptor_;
   asio::signal_set signals_;
   ModelHost host_;
   WorkerPool workers_;
   App app_;
-  std::vector<std::thread> threads_;
 
   std::mutex mutex_;
   std::condition_variable ended_;
@@ -107,17 +132,19 @@ class Server::Impl {
 
 void Server::Impl::start() {
   asio::co_spawn(io_, accept_connections(), asio::detached);
-  for (int i = 0; i < threads_or_default(config_.io_threads); ++i)
-    threads_.emplace_back([this] { io_.run(); });
+  for (auto& io_thread : io_threads_) io_thread->thread = std::thread([&io = io_thread->io] { io.run(); });
 }
+
+IoThread& Server::Impl::next_io_thread() { return *io_threads_[accepted_++ % io_threads_.size()]; }
 
 asio::awaitable<void> Server::Impl::accept_connections() {
   while (acceptor_.is_open()) {
     error_code error;
-    tcp::socket socket(asio::make_strand(io_));
+    IoThread& io_thread = next_io_thread();
+    tcp::socket socket(io_thread.io);
     co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
     if (!error) {
-      open_connection(std::move(socket));
+      open_connection(std::move(socket), io_thread.wakes);
     } else if (error != asio::error::operation_aborted) {
       asio::steady_timer pause(io_, kAcceptRetry);
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
@@ -125,8 +152,8 @@ asio::awaitable<void> Server::Impl::accept_connections() {
   }
 }
 
-void Server::Impl::open_connection(tcp::socket socket) {
-  auto connection = std::make_shared<Connection>(std::move(socket), config_.http);
+void Server::Impl::open_connection(tcp::socket socket, WakeQueue& wakes) {
+  auto connection = std::make_shared<Connection>(std::move(socket), wakes, config_.http);
   int open = 0;
   {
     std::lock_guard lock(mutex_);
@@ -195,7 +222,7 @@ void Server::Impl::drain() {
 void Server::Impl::stop(int exit_code) {
   std::lock_guard lock(mutex_);
   if (!exit_code_) exit_code_ = exit_code;
-  io_.stop();
+  for (auto& io_thread : io_threads_) io_thread->io.stop();
   ended_.notify_all();
 }
 

@@ -11,6 +11,7 @@ constexpr std::size_t kMostSeparatePieces = 128;
 
 std::size_t size_of(const RequestOutput& output) {
   std::size_t bytes = output.text.size() + output.new_ids.size() * sizeof(TokenId);
+  for (const OutputToken& token : output.prompt_scores) bytes += sizeof(token) + token.bytes.size();
   for (const OutputToken& token : output.tokens) {
     bytes += sizeof(token) + token.bytes.size() + token.top.size() * sizeof(TokenLogprob);
   }
@@ -35,8 +36,8 @@ void append(RequestOutput& piece, RequestOutput&& later) {
 
 }  // namespace
 
-TokenStream::TokenStream(std::function<void()> wake, bool keep_tokens)
-    : wake_(std::move(wake)), keep_tokens_(keep_tokens) {}
+TokenStream::TokenStream(Events events, bool keep_tokens, std::size_t most_bytes)
+    : events_(std::move(events)), keep_tokens_(keep_tokens), most_bytes_(most_bytes) {}
 
 Piece* TokenStream::piece_to_extend(int choice) {
   if (pieces_.size() < kMostSeparatePieces) return nullptr;
@@ -48,7 +49,7 @@ Piece* TokenStream::piece_to_extend(int choice) {
 
 void TokenStream::push(int choice, RequestOutput&& output) {
   if (!keep_tokens_) output.tokens.clear();
-  bool wake = false;
+  bool wake = false, too_much = false;
   {
     std::lock_guard lock(mutex_);
     bytes_ += size_of(output);
@@ -58,21 +59,18 @@ void TokenStream::push(int choice, RequestOutput&& output) {
       pieces_.push_back({choice, std::move(output), Clock::now()});
     }
     wake = !std::exchange(notified_, true);
+    too_much = bytes_ + taken_bytes_ > most_bytes_ && !std::exchange(complained_, true);
   }
-  if (wake) wake_();
+  if (wake) events_.wake();
+  if (too_much) events_.too_much();
 }
 
 void TokenStream::take(std::vector<Piece>& pieces) {
   pieces.clear();
   std::lock_guard lock(mutex_);
   std::swap(pieces, pieces_);
-  bytes_ = 0;
-  notified_ = false;
-}
-
-std::size_t TokenStream::waiting_bytes() const {
-  std::lock_guard lock(mutex_);
-  return bytes_;
+  taken_bytes_ = std::exchange(bytes_, 0);
+  notified_ = complained_ = false;
 }
 
 }  // namespace grokd

@@ -19,26 +19,31 @@ struct Piece {
 
 class TokenStream {
  public:
-  /// `wake` is called on the engine thread, once for all that waits until the next `take`; must not block.
-  /// `keep_tokens`: the pieces' tokens are wanted, not only their text.
-  TokenStream(std::function<void()> wake, bool keep_tokens);
+  struct Events {
+    std::function<void()> wake;      // once for all that waits until the next `take`
+    std::function<void()> too_much;  // more than `most_bytes` wait or are being written; once between takes
+  };
+
+  /// The events happen on the engine thread and must not block. `keep_tokens`: the pieces' tokens are wanted,
+  /// not only their text.
+  TokenStream(Events events, bool keep_tokens, std::size_t most_bytes);
 
   /// From the engine thread.
   void push(int choice, RequestOutput&& output);
-  /// Replaces `pieces` by all that waits.
+  /// Replaces `pieces` by all that waits; what was taken before counts as written.
   void take(std::vector<Piece>& pieces);
-  /// What waits, in bytes.
-  std::size_t waiting_bytes() const;
 
  private:
   Piece* piece_to_extend(int choice);
 
-  const std::function<void()> wake_;
+  const Events events_;
   const bool keep_tokens_;
-  mutable std::mutex mutex_;
+  const std::size_t most_bytes_;
+  std::mutex mutex_;
   std::vector<Piece> pieces_;
-  std::size_t bytes_ = 0;
-  bool notified_ = false;
+  std::size_t bytes_ = 0;  // waiting
+  std::size_t taken_bytes_ = 0;
+  bool notified_ = false, complained_ = false;
 };
 
 }  // namespace grokd

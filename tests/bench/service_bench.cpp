@@ -1,6 +1,9 @@
-// The service without a model: an instant runner behind the real server, driven by 64 streams. Prints events
-// a second at full speed, then, at half of that rate, the service's own share of a token and how fast /livez
-// answers. grokd_service_bench [streams] [tokens]
+// The service without a model: an instant runner behind the real server and 64 streams. Prints how many
+// events a second it can send, then, at lower rates, the service's own share of a token (from the engine's
+// sink to the socket) and how fast /livez answers; with tokens that come one by one and with those of all
+// streams at once. grokd_service_bench [streams] [seconds a rate]
+
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +13,6 @@
 #include <thread>
 
 #include "service/bench/machine.h"
-#include "service/loadtest/workload.h"
 #include "tests/support/test_server.h"
 
 using namespace grokd;
@@ -18,39 +20,83 @@ using Seconds = std::chrono::duration<double>;
 
 namespace {
 
-/// Gives every sequence the same token, at once or at a fixed pace.
+/// Evenly spaced points of time; none is made up for when one was missed.
+class Pace {
+ public:
+  explicit Pace(double interval)
+      : interval_(std::chrono::duration_cast<Clock::duration>(Seconds(interval))) {}
+  void wait() {
+    if (interval_.count() <= 0) return;
+    prctl(PR_SET_TIMERSLACK, 1UL);  // else the system adds 50 us to every sleep
+    const auto now = Clock::now();
+    next_ = std::max(next_ + interval_, now - kPatience);
+    if (next_ > now + kPatience) std::this_thread::sleep_until(next_);
+  }
+
+ private:
+  static constexpr auto kPatience = std::chrono::microseconds(20);  // shorter sleeps cost more than they last
+  const Clock::duration interval_;
+  Clock::time_point next_{};
+};
+
+enum class Arrival { one_by_one, all_at_once };
+
+struct Rate {
+  double events_per_second = 0;  // 0: as many as possible
+  Arrival arrival = Arrival::all_at_once;
+};
+
+/// Gives every sequence the same token.
 class InstantRunner final : public ModelRunner {
  public:
-  InstantRunner(RunnerLimits limits, const std::atomic<double>& step_seconds)
-      : limits_(limits), step_seconds_(step_seconds) {}
+  InstantRunner(RunnerLimits limits, double step_seconds) : limits_(limits), pace_(step_seconds) {}
   const RunnerLimits& limits() const override { return limits_; }
-  void run(const Batch& batch, std::span<kernels::SampledToken> sampled) override {
+  void run(const Batch&, std::span<kernels::SampledToken> sampled) override {
     for (auto& token : sampled) token.id = test::FakeTokenizer::kFirstPiece;
-    (void)batch;
-    const Seconds pace(step_seconds_.load());
-    if (pace.count() <= 0) return;
-    next_ = std::max(next_ + std::chrono::duration_cast<Clock::duration>(pace), Clock::now());
-    std::this_thread::sleep_until(next_);
+    pace_.wait();
   }
 
  private:
   RunnerLimits limits_;
-  const std::atomic<double>& step_seconds_;
-  Clock::time_point next_{};
+  Pace pace_;
+};
+
+/// The engine asks for a token's bytes right before it hands them out, sequence after sequence: waiting here
+/// spreads the tokens of a step.
+class PacedTokenizer final : public test::FakeTokenizer {
+ public:
+  PacedTokenizer(std::vector<std::string> pieces, double token_seconds)
+      : FakeTokenizer(std::move(pieces)), pace_(token_seconds) {}
+  std::string_view bytes(TokenId id) const override {
+    if (id == kFirstPiece) pace_.wait();
+    return FakeTokenizer::bytes(id);
+  }
+
+ private:
+  mutable Pace pace_;  // only the engine thread asks for this token
 };
 
 struct Run {
   double events_per_second = 0;
   std::vector<double> livez_seconds;
+  std::string metrics;
 };
 
+/// Reads from all streams now and then, many events at a time, so as to leave the machine to the server.
+void read_to_the_end(std::vector<test::HttpClient>& streams) {
+  std::size_t open = streams.size();
+  std::vector<bool> ended(streams.size(), false);
+  while (open > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      if (ended[i] || streams[i].discard()) continue;
+      ended[i] = true;
+      --open;
+    }
+  }
+}
+
 Run drive(int port, int streams, int tokens) {
-  loadtest::Options options;
-  options.target.port = std::to_string(port);
-  options.mix = "short";
-  options.vocab = 8;
-  options.requests = options.concurrency = streams;
-  options.max_tokens = tokens;
   Run run;
   std::atomic<bool> over = false;
   std::jthread prober([&] {
@@ -58,20 +104,60 @@ Run drive(int port, int streams, int tokens) {
       const auto start = Clock::now();
       test::get(port, "/livez");
       run.livez_seconds.push_back(Seconds(Clock::now() - start).count());
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   });
-  const auto result = loadtest::evaluate(loadtest::run(options, [](int) {}), options);
+  const std::string body = R"({"prompt":"Hi","temperature":0,"ignore_eos":true,"stream":true,"max_tokens":)" +
+                           std::to_string(tokens) + "}";
+  const auto start = Clock::now();
+  std::vector<test::HttpClient> clients;
+  for (int i = 0; i < streams; ++i) {
+    clients.emplace_back(port);
+    clients.back().send(test::request_text("POST", "/v1/completions", body, "Connection: close\r\n"));
+  }
+  read_to_the_end(clients);
+  run.events_per_second = streams * static_cast<double>(tokens) / Seconds(Clock::now() - start).count();
   over = true;
   prober.join();
-  if (result.failed + result.refused > 0)
-    std::printf("%d failed: %s\n", result.failed, result.first_error.c_str());
-  run.events_per_second = static_cast<double>(result.output_tokens) / result.seconds;
+  run.metrics = test::get(port, "/metrics").body;
   return run;
 }
 
-/// The bucket bound below which 99 % of a histogram lie, from the text of /metrics; in seconds.
-double histogram_p99(const std::string& text, const std::string& name) {
+std::unique_ptr<LoadedModel> instant_model(const test::ServerSetup& setup, Rate rate) {
+  const int streams = setup.config.engine.slots;
+  const double token_seconds = rate.events_per_second > 0 ? 1 / rate.events_per_second : 0;
+  const bool spread = rate.arrival == Arrival::one_by_one;
+  auto model = std::make_unique<LoadedModel>();
+  model->tokenizer = std::make_unique<PacedTokenizer>(setup.pieces, spread ? token_seconds : 0);
+  model->fingerprint = "bench";
+  model->grammars = std::make_unique<GrammarCompiler>(*model->tokenizer, model->tokenizer->vocab_size(),
+                                                      std::vector<TokenId>{2});
+  RunnerLimits limits;
+  limits.vocab_size = model->tokenizer->vocab_size();
+  limits.context = setup.context;
+  limits.max_batch_tokens = setup.config.engine.step_tokens;
+  limits.max_sequences = limits.max_logit_rows = streams;
+  limits.kv_pages = streams * (setup.context / kernels::kPagePositions + 1);
+  auto runner = std::make_unique<InstantRunner>(limits, spread ? 0 : token_seconds * streams);
+  model->engine = std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine);
+  return model;
+}
+
+Run measure(int streams, int tokens, Rate rate) {
+  test::ServerSetup setup;
+  setup.config = test::ServerSetup::quick_config();
+  setup.config.io_threads = setup.config.workers = 0;  // as many as grokd serve takes
+  setup.config.engine.slots = setup.config.engine.max_waiting = streams;
+  setup.config.engine.step_tokens = std::max(512, 2 * streams);
+  setup.context = tokens + 64;
+  setup.load = false;
+  test::TestServer server(setup);
+  server.server().host().set_loaded(instant_model(setup, rate));
+  return drive(server.port(), streams, tokens);
+}
+
+/// The bucket bound below which this share of a histogram lies, from the text of /metrics; in seconds.
+double quantile(const std::string& text, const std::string& name, double share) {
   std::vector<std::pair<double, double>> buckets;  // bound, cumulative count
   const std::string prefix = "\n" + name + "_bucket{";
   for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos; ++at) {
@@ -81,51 +167,34 @@ double histogram_p99(const std::string& text, const std::string& name) {
     buckets.emplace_back(bound, std::stod(text.substr(text.rfind(' ', end), end)));
   }
   for (const auto& [bound, count] : buckets) {
-    if (count >= 0.99 * buckets.back().second) return bound;
+    if (count >= share * buckets.back().second) return bound;
   }
   return -1;
+}
+
+void report(const Run& run, Arrival arrival) {
+  const auto delivery = [&](double share) {
+    return quantile(run.metrics, "grokd_token_delivery_seconds", share) * 1e6;
+  };
+  std::printf(
+      "%9.0f events/s, tokens %-11s: sink to socket P50 <= %.0f us, P99 <= %.0f us; /livez P99 of %zu %.1f "
+      "ms\n",
+      run.events_per_second, arrival == Arrival::one_by_one ? "one by one" : "all at once", delivery(0.5),
+      delivery(0.99), run.livez_seconds.size(), bench::percentile(run.livez_seconds, 0.99) * 1e3);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const int streams = argc > 1 ? std::atoi(argv[1]) : 64;
-  const int tokens = argc > 2 ? std::atoi(argv[2]) : 20000;
-  std::atomic<double> pace = 0;
-  ServerConfig config = test::ServerSetup::quick_config();
-  config.engine.slots = streams;
-  config.engine.step_tokens = std::max(512, 2 * streams);
-  config.engine.max_waiting = streams;
-  test::ServerSetup setup;
-  setup.config = config;
-  setup.context = tokens + 64;
-  setup.load = false;
-  const auto measure = [&](double step_seconds, int count, std::string& metrics) {
-    pace = step_seconds;
-    test::TestServer server(setup);
-    auto model = std::make_unique<LoadedModel>();
-    model->tokenizer = std::make_unique<test::FakeTokenizer>(setup.pieces);
-    model->fingerprint = "bench";
-    RunnerLimits limits;
-    limits.vocab_size = model->tokenizer->vocab_size();
-    limits.context = setup.context;
-    limits.max_batch_tokens = config.engine.step_tokens;
-    limits.max_sequences = limits.max_logit_rows = streams;
-    limits.kv_pages = streams * (setup.context / kernels::kPagePositions + 1);
-    model->engine = std::make_unique<Engine>(std::make_unique<InstantRunner>(limits, pace), *model->tokenizer,
-                                             config.engine);
-    server.server().host().set_loaded(std::move(model));
-    const Run run = drive(server.port(), streams, count);
-    metrics = test::get(server.port(), "/metrics").body;
-    return run;
-  };
-  std::string metrics;
-  const Run full = measure(0, tokens, metrics);
-  std::printf("%d streams at full speed: %.0f events/s\n", streams, full.events_per_second);
-  const double half = full.events_per_second / 2;
-  const Run steady = measure(streams / half, tokens / 2, metrics);
-  std::printf("at half of it: %.0f events/s, sink to socket P99 <= %.0f us, /livez worst of %zu: %.1f ms\n",
-              steady.events_per_second, histogram_p99(metrics, "grokd_token_delivery_seconds") * 1e6,
-              steady.livez_seconds.size(), bench::percentile(steady.livez_seconds, 1) * 1e3);
+  const double seconds = argc > 2 ? std::atof(argv[2]) : 4;
+  const Run full = measure(streams, 20'000, {});
+  std::printf("%d streams as fast as they go: %.0f events/s\n", streams, full.events_per_second);
+  for (const double rate : {full.events_per_second / 2, 50'000., 10'000.}) {
+    for (const Arrival arrival : {Arrival::one_by_one, Arrival::all_at_once}) {
+      const int tokens = static_cast<int>(rate * seconds / streams);
+      report(measure(streams, tokens, {rate, arrival}), arrival);
+    }
+  }
   return 0;
 }

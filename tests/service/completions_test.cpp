@@ -363,9 +363,30 @@ TEST_CASE("a regular expression, a grammar and a response format restrict the an
   }
 }
 
-TEST_CASE("a plain answer says where its time went") {
-  TestServer server({.script = of_course()});
-  const Reply reply = post(server.port(), "/v1/completions", R"({"prompt":"Hi"})");
-  CHECK(reply.header("server-timing").rfind("encode;dur=", 0) == 0);
-  CHECK(reply.header("server-timing").find("decode;dur=") != std::string::npos);
+TEST_CASE("an answer says where its time went, and the parts add up") {
+  TestServer server({.script = of_course(), .before_step = pause_each_step(20)});
+  const auto start = std::chrono::steady_clock::now();
+  const Reply plain = post(server.port(), "/v1/completions", R"({"prompt":"Hi"})");
+  const double whole =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const std::string timing = plain.header("server-timing");
+  double sum = 0;
+  std::size_t at = 0;
+  for (const char* part : {"tokenise", "queue", "prefill", "decode", "write"}) {
+    CAPTURE(part);
+    const std::string name = std::string(part) + ";dur=";
+    const std::size_t found = timing.find(name, at);
+    REQUIRE(found != std::string::npos);
+    at = found + name.size();
+    const double milliseconds = std::stod(timing.substr(at));
+    CHECK(milliseconds >= 0);
+    sum += milliseconds;
+  }
+  CHECK(sum >= 3 * 20);  // steps: of the prompt and of two tokens
+  CHECK(sum <= whole);
+
+  const Reply stream = post(server.port(), "/v1/completions", R"({"prompt":"Hi","stream":true})");
+  const std::size_t comment = stream.body.find(": server-timing tokenise;dur=");
+  REQUIRE(comment != std::string::npos);
+  CHECK(stream.body.substr(stream.body.find("\n\n", comment)) == "\n\ndata: [DONE]\n\n");
 }

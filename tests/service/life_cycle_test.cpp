@@ -114,10 +114,28 @@ TEST_CASE("a silent stream carries comments from the queue on") {
   CHECK(queued.received().find("data: ") == std::string::npos);
 }
 
-TEST_CASE("a reader that stops reading is cut off and its sequences end") {
-  ServerSetup setup;
-  setup.config.http.slow_reader_timeout = Milliseconds(200);
-  setup.config.http.max_output_bytes = 32 << 10;
+TEST_CASE("a stream carries comments while its prompt is read") {
+  ServerSetup setup{.before_step = pause_each_step(50)};
+  setup.config.engine.step_tokens = 32;
+  setup.config.http.ping_interval = Milliseconds(20);
+  TestServer server(setup);
+  const std::string body = R"({"prompt":")" + std::string(900, 'x') + R"(","stream":true})";
+  HttpClient client = start(server, body.c_str());
+  REQUIRE(client.wait_for(": ping\n\n", 1'000));
+  CHECK(client.received().find("data: ") == std::string::npos);
+  CHECK(server.stats().waiting == 0);
+}
+
+TEST_CASE("a reader that stops reading is cut off as soon as more waits for it than may, or nothing moves") {
+  ServerSetup setup{.before_step = pause_each_step(1)};
+  SUBCASE("too much") {
+    setup.config.http.slow_reader_timeout = std::chrono::hours(1);
+    setup.config.http.max_output_bytes = 32 << 10;
+  }
+  SUBCASE("too long") {
+    setup.config.http.slow_reader_timeout = Milliseconds(200);
+    setup.config.http.max_output_bytes = 1 << 30;
+  }
   TestServer server(setup);
   HttpClient client(server.port());
   client.set_receive_buffer(4096);

@@ -21,6 +21,8 @@ HttpRequest with_headers(std::vector<Header> headers, int version = 11) {
   return request;
 }
 
+constexpr std::size_t kPlenty = 1 << 30;
+
 RequestOutput text_piece(std::string text) {
   RequestOutput piece;
   piece.text = std::move(text);
@@ -32,7 +34,7 @@ RequestOutput text_piece(std::string text) {
 
 TEST_CASE("a token stream wakes its reader once for all that waits") {
   int wakes = 0;
-  TokenStream stream([&] { ++wakes; }, false);
+  TokenStream stream({[&] { ++wakes; }, [] {}}, false, kPlenty);
   std::vector<Piece> pieces;
   stream.push(0, text_piece("a"));
   stream.push(1, text_piece("b"));
@@ -41,13 +43,12 @@ TEST_CASE("a token stream wakes its reader once for all that waits") {
   REQUIRE(pieces.size() == 2);
   CHECK(pieces[0].output.text == "a");
   CHECK(pieces[1].choice == 1);
-  CHECK(stream.waiting_bytes() == 0);
   stream.push(0, text_piece("c"));
   CHECK(wakes == 2);
 }
 
 TEST_CASE("a token stream whose reader is far behind joins pieces of a choice and loses nothing") {
-  TokenStream stream([] {}, true);
+  TokenStream stream({[] {}, [] {}}, true, kPlenty);
   std::string expected[2];
   for (int i = 0; i < 10'000; ++i) {
     const std::string text = std::to_string(i) + " ";
@@ -76,8 +77,25 @@ TEST_CASE("a token stream whose reader is far behind joins pieces of a choice an
   CHECK(pieces.back().output.completion_tokens == 9'999);
 }
 
+TEST_CASE("a token stream says once between takes that more waits or is being written than may") {
+  int complaints = 0;
+  TokenStream stream({[] {}, [&] { ++complaints; }}, false, 1'000);
+  std::vector<Piece> pieces;
+  stream.push(0, text_piece(std::string(600, 'a')));
+  CHECK(complaints == 0);
+  stream.push(0, text_piece(std::string(600, 'a')));
+  stream.push(0, text_piece(std::string(600, 'a')));
+  CHECK(complaints == 1);
+  stream.take(pieces);
+  stream.push(0, text_piece("a"));  // what was taken is not written yet
+  CHECK(complaints == 2);
+  stream.take(pieces);
+  stream.push(0, text_piece(std::string(900, 'a')));  // now only the small piece is being written
+  CHECK(complaints == 2);
+}
+
 TEST_CASE("a token stream drops tokens nobody asked for") {
-  TokenStream stream([] {}, false);
+  TokenStream stream({[] {}, [] {}}, false, kPlenty);
   RequestOutput piece = text_piece("a");
   piece.tokens.push_back({1, "a", 0, {}});
   stream.push(0, std::move(piece));

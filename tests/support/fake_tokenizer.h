@@ -9,7 +9,7 @@
 
 namespace grokd::test {
 
-class FakeTokenizer final : public Tokenizer {
+class FakeTokenizer : public Tokenizer {
  public:
   static constexpr TokenId kFirstByte = 4, kFirstPiece = 260;
 

@@ -97,6 +97,12 @@ class HttpClient {
     received_.append(bytes, static_cast<std::size_t>(got));
     return true;
   }
+  /// Forgets what has come, without waiting for more. False: closed.
+  bool discard() {
+    static thread_local std::vector<char> bytes(1 << 18);
+    const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return got > 0 || (got < 0 && errno == EAGAIN);
+  }
   bool ended() const { return ended_; }
   const std::string& received() const { return received_; }
   /// Until that text has come. False: it did not.
