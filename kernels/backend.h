@@ -210,10 +210,12 @@ class Backend {
 std::unique_ptr<Backend> make_reference_backend();
 
 struct CpuOptions {
-  int threads = 0;  // 0 = all cores
-  std::string isa;  // "", "scalar", "avx2", "avx512": "" = the best this machine has
+  int threads = 0;             // 0 = all cores
+  std::string isa;             // "", "scalar", "avx2", "avx512": "" = the best this machine has
+  bool force_threads = false;  // more threads than cores are wanted: each waits for the others, step for step
 };
-/// Throws std::invalid_argument, naming what is wrong, for an instruction set this machine lacks.
+/// Throws std::invalid_argument, naming what is wrong, for an instruction set this machine lacks or more
+/// threads than cores that are not forced.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
 
 }  // namespace grokd::kernels

@@ -14,10 +14,14 @@
 namespace grokd::kernels {
 namespace {
 
-int thread_count(int wanted) {
-  if (wanted < 0) throw std::invalid_argument("the number of threads cannot be negative");
-  if (wanted > 0) return wanted;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+int thread_count(const CpuOptions& options) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (options.threads < 0) throw std::invalid_argument("the number of threads cannot be negative");
+  if (options.threads > cores && !options.force_threads) {
+    throw std::invalid_argument(std::to_string(options.threads) + " threads are more than the " +
+                                std::to_string(cores) + " cores here, and not forced");
+  }
+  return options.threads > 0 ? options.threads : cores;
 }
 
 int columns_of(const LinearSource& source) { return static_cast<int>(source.weight.cols); }
@@ -141,7 +145,7 @@ std::size_t CpuBackend::code_bytes(int rows, int cols, int groups) const {
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
-  return std::make_unique<CpuBackend>(choose_kernels(options.isa), thread_count(options.threads));
+  return std::make_unique<CpuBackend>(choose_kernels(options.isa), thread_count(options));
 }
 
 }  // namespace grokd::kernels

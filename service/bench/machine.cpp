@@ -22,23 +22,68 @@ double seconds_since(Clock::time_point start) {
 
 constexpr std::size_t kLeastBlock = std::size_t{1} << 20;
 constexpr std::size_t kLeastRead = std::size_t{256} << 20;
-constexpr std::size_t kPrefetchAhead = 512;  // words
+constexpr std::size_t kPrefetchAhead = 4096;  // bytes
+
+/// body(thread) on every thread; seconds until the last has ended.
+template <class Body>
+double seconds_of(int threads, const Body& body) {
+  const auto start = Clock::now();
+  {
+    std::vector<std::jthread> others;
+    for (int thread = 1; thread < threads; ++thread) others.emplace_back([&body, thread] { body(thread); });
+    body(0);
+  }
+  return seconds_since(start);
+}
+
+constexpr long long kRounds = 20'000'000;
+
+__attribute__((target("avx512f,avx512vnni"))) void multiply_registers() {
+  long long rounds = kRounds;
+  asm volatile(
+      "1:\n"
+      "vpdpbusd %%zmm30, %%zmm31, %%zmm0\n vpdpbusd %%zmm30, %%zmm31, %%zmm1\n"
+      "vpdpbusd %%zmm30, %%zmm31, %%zmm2\n vpdpbusd %%zmm30, %%zmm31, %%zmm3\n"
+      "vpdpbusd %%zmm30, %%zmm31, %%zmm4\n vpdpbusd %%zmm30, %%zmm31, %%zmm5\n"
+      "vpdpbusd %%zmm30, %%zmm31, %%zmm6\n vpdpbusd %%zmm30, %%zmm31, %%zmm7\n"
+      "vpdpbusd %%zmm30, %%zmm31, %%zmm8\n vpdpbusd %%zmm30, %%zmm31, %%zmm9\n"
+      "vpdpbusd %%zmm30, %%zmm31, %%zmm10\n vpdpbusd %%zmm30, %%zmm31, %%zmm11\n"
+      "dec %0\n jnz 1b\n"
+      : "+r"(rounds)
+      :
+      : "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", "zmm11",
+        "cc");
+}
 
 }  // namespace
 
-/// Four independent sums, so that loads and not additions are the limit.
-__attribute__((target_clones("avx512f", "avx2", "default"))) static std::uint64_t sweep(
-    const std::uint64_t* words, std::size_t count) {
-  std::uint64_t a[8] = {}, b[8] = {}, c[8] = {}, d[8] = {}, sum = 0;
-  for (std::size_t i = 0; i + 32 <= count; i += 32) {
-    for (std::size_t line = 0; line < 32; line += 8) __builtin_prefetch(words + i + kPrefetchAhead + line);
-    for (std::size_t j = 0; j < 8; ++j) a[j] += words[i + j];
-    for (std::size_t j = 0; j < 8; ++j) b[j] += words[i + 8 + j];
-    for (std::size_t j = 0; j < 8; ++j) c[j] += words[i + 16 + j];
-    for (std::size_t j = 0; j < 8; ++j) d[j] += words[i + 24 + j];
+/// 32 sums, so that loads and not additions are the limit. bytes: a multiple of 256.
+__attribute__((target_clones("avx512f", "avx2", "default"))) static std::uint64_t sum_of(
+    const std::byte* data, std::size_t bytes) {
+  std::uint64_t lanes[32] = {}, sum = 0;
+  for (std::size_t i = 0; i < bytes; i += sizeof lanes) {
+    for (std::size_t line = 0; line < sizeof lanes; line += 64) {
+      __builtin_prefetch(data + i + kPrefetchAhead + line);
+    }
+    for (std::size_t j = 0; j < 32; ++j) {
+      std::uint64_t word;
+      std::memcpy(&word, data + i + 8 * j, sizeof word);
+      lanes[j] += word;
+    }
   }
-  for (std::size_t j = 0; j < 8; ++j) sum += a[j] + b[j] + c[j] + d[j];
+  for (const std::uint64_t lane : lanes) sum += lane;
   return sum;
+}
+
+double read_rate(std::span<const Block> blocks, int threads) {
+  std::atomic<std::uint64_t> sink{0};  // keeps the reads from being left out
+  std::size_t read = 0;
+  const auto share = [&](const Block& block) { return block.bytes / threads / 256 * 256; };
+  for (const Block& block : blocks) read += share(block) * threads;
+  const double seconds = seconds_of(threads, [&](int thread) {
+    for (const Block& block : blocks) sink += sum_of(block.data + share(block) * thread, share(block));
+  });
+  return static_cast<double>(read) / seconds;
 }
 
 ReadSweep::ReadSweep(std::size_t bytes, int threads)
@@ -47,25 +92,20 @@ ReadSweep::ReadSweep(std::size_t bytes, int threads)
   if (block == MAP_FAILED) throw std::bad_alloc();
   ::madvise(block, bytes_, MADV_HUGEPAGE);
   std::memset(block, 1, bytes_);
-  words_ = static_cast<std::uint64_t*>(block);
+  data_ = static_cast<std::byte*>(block);
 }
 
-ReadSweep::~ReadSweep() { ::munmap(words_, bytes_); }
+ReadSweep::~ReadSweep() { ::munmap(data_, bytes_); }
 
 double ReadSweep::rate() const {
-  const std::size_t share = bytes_ / sizeof(std::uint64_t) / threads_;
-  const std::size_t sweeps = std::max<std::size_t>(1, kLeastRead / bytes_);
-  std::atomic<std::uint64_t> sink{0};
-  const auto start = Clock::now();
-  {
-    std::vector<std::jthread> workers;
-    for (int t = 0; t < threads_; ++t) {
-      workers.emplace_back([&, t] {
-        for (std::size_t s = 0; s < sweeps; ++s) sink += sweep(words_ + t * share, share);
-      });
-    }
-  }
-  return static_cast<double>(share * threads_ * sizeof(std::uint64_t) * sweeps) / seconds_since(start);
+  const std::vector<Block> sweeps(std::max<std::size_t>(1, kLeastRead / bytes_), Block{data_, bytes_});
+  return read_rate(sweeps, threads_);
+}
+
+double vnni_peak(int threads) {
+  if (!__builtin_cpu_supports("avx512vnni")) return 0;
+  const double seconds = seconds_of(threads, [](int) { multiply_registers(); });
+  return 12.0 * 64 * static_cast<double>(kRounds) * threads / seconds;
 }
 
 JitterMeter::JitterMeter() {

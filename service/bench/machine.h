@@ -3,17 +3,25 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <thread>
 #include <vector>
 
 namespace grokd::bench {
 
+/// Memory to read.
+struct Block {
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Bytes a second of `threads` threads that only read the blocks once, each thread a share of every block.
+double read_rate(std::span<const Block> blocks, int threads);
+
 /// Reads a block over and over: the limit of whatever must read as many bytes.
 class ReadSweep {
  public:
-  /// A block of `bytes`, at least 1 MiB, on huge pages where there are any, shared out over `threads`
-  /// threads.
+  /// A block of `bytes`, at least 1 MiB, on huge pages where there are any.
   ReadSweep(std::size_t bytes, int threads);
   ~ReadSweep();
   ReadSweep(const ReadSweep&) = delete;
@@ -24,8 +32,12 @@ class ReadSweep {
  private:
   std::size_t bytes_;
   int threads_;
-  std::uint64_t* words_;
+  std::byte* data_;
 };
+
+/// Products a second of `threads` threads that only multiply bytes in registers (vpdpbusd); 0 without AVX-512
+/// VNNI.
+double vnni_peak(int threads);
 
 /// Wakes every millisecond and notes how late: gaps in which the host ran something else.
 class JitterMeter {

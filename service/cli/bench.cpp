@@ -178,6 +178,7 @@ void add_common(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   command.add_option("--threads", flags.runner.cpu.threads, "Kernel threads; 0 = all cores");
+  command.add_flag("--force-threads", flags.runner.cpu.force_threads, "Allow more threads than cores");
   command.add_option("--isa", flags.runner.cpu.isa, "scalar, avx2 or avx512");
   command.add_option("--backend", flags.runner.backend, "cpu or reference")->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON instead of a table");
@@ -200,6 +201,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* prefill = bench->add_subcommand("prefill", "Prompt tokens a second");
   CLI::App* batch = bench->add_subcommand("batch", "Tokens a second of several sequences at once");
   CLI::App* latency = bench->add_subcommand("latency", "Times of equal greedy answers, one after the other");
+  add_bench_kernels(*bench, exit_code);
   for (CLI::App* command : {decode, prefill, batch, latency}) add_common(*command, *flags);
   add_tokens(*decode, *flags);
   add_tokens(*batch, *flags);
@@ -212,9 +214,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   decode->callback([flags, &exit_code] { exit_code = run_figures(run_decode, *flags, 1, 512); });
-  prefill->callback([flags, &exit_code] {
-    exit_code = run_figures(run_prefill, *flags, 1, 512);
-  });
+  prefill->callback([flags, &exit_code] { exit_code = run_figures(run_prefill, *flags, 1, 512); });
   batch->callback([flags, &exit_code] {
     const int most = *std::max_element(flags->batches.begin(), flags->batches.end());
     exit_code = run_figures(run_batch, *flags, most, 512);

@@ -13,6 +13,7 @@ void add_generate(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_synth(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_bench_kernels(CLI::App& bench, int& exit_code);
 void add_loadtest(CLI::App& app, int& exit_code);
 void add_score(CLI::App& app, int& exit_code);
 

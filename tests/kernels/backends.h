@@ -16,7 +16,7 @@ inline Backends fast_backends() {
   Backends backends;
   for (const char* isa : {"scalar", "avx2", "avx512"}) {
     try {
-      backends.push_back(kernels::make_cpu_backend({3, isa}));
+      backends.push_back(kernels::make_cpu_backend({3, isa, true}));
     } catch (const std::invalid_argument&) {  // this machine lacks it
     }
   }

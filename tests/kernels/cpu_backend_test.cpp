@@ -5,6 +5,7 @@
 #include <fstream>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 #include "kernels/rope_table.h"
 #include "tests/kernels/backends.h"
@@ -15,7 +16,8 @@ namespace {
 std::atomic<long> g_news{0};
 }
 
-// Counted, so that a test can see that a step allocates nothing. Not inlined: the compiler would see malloc and delete.
+// Counted, so that a test can see that a step allocates nothing. Not inlined: the compiler would see malloc
+// and delete.
 __attribute__((noinline)) void* operator new(std::size_t bytes) {
   ++g_news;
   if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
@@ -158,6 +160,12 @@ TEST_CASE("an instruction set that does not exist is refused by name") {
 
 TEST_CASE("a negative number of threads is refused") {
   CHECK_THROWS_AS(kernels::make_cpu_backend({-1, "scalar"}), std::invalid_argument);
+}
+
+TEST_CASE("more threads than cores are refused unless forced") {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  CHECK_THROWS_AS(kernels::make_cpu_backend({cores + 1, "scalar"}), std::invalid_argument);
+  CHECK(kernels::make_cpu_backend({cores + 1, "scalar", true})->name() == "cpu-scalar");
 }
 
 TEST_CASE("the backend's name tells the instruction set") {

@@ -15,7 +15,7 @@ namespace grokd::test {
 /// "reference", "scalar", "avx2" or "avx512" (the latter three with `threads`).
 inline std::unique_ptr<kernels::Backend> make_backend(const std::string& name, int threads = 1) {
   if (name == "reference") return kernels::make_reference_backend();
-  return kernels::make_cpu_backend({.threads = threads, .isa = name});
+  return kernels::make_cpu_backend({.threads = threads, .isa = name, .force_threads = true});
 }
 
 /// The CPU variants that this machine can run.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "tests/bench/limits.h"
+#include "service/bench/machine.h"
 
 namespace grokd::bench {
 
@@ -29,10 +29,10 @@ struct StepReport {
   double macs = 0;   // of linear, experts and logits
 };
 
-class Model {
+class KernelModel {
  public:
   /// max_tokens: rows of the largest step; context: positions of each sequence.
-  Model(kernels::Backend& backend, const Shape& shape, int max_tokens, int context);
+  KernelModel(kernels::Backend& backend, const Shape& shape, int max_tokens, int context);
 
   /// `sequences` sequences of `rows` new tokens each, after `position` tokens.
   StepReport step(int sequences, int rows, int position);

@@ -1,6 +1,7 @@
-#include "tests/bench/model.h"
+#include "service/bench/kernel_model.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -39,9 +40,28 @@ struct HostMatrix {
 
 constexpr float kEps = 1e-5f;
 
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Adds the time since the last call to an op.
+class Stopwatch {
+ public:
+  explicit Stopwatch(StepReport& report) : report_(report) {}
+  void lap(Op op) {
+    const double now = seconds_now();
+    report_.seconds[op] += now - last_;
+    last_ = now;
+  }
+
+ private:
+  StepReport& report_;
+  double last_ = seconds_now();
+};
+
 }  // namespace
 
-Model::Model(kernels::Backend& backend, const Shape& shape, int max_tokens, int context)
+KernelModel::KernelModel(kernels::Backend& backend, const Shape& shape, int max_tokens, int context)
     : backend_(backend), shape_(shape), pages_each_((context + 63) / 64) {
   Random random;
   const int queries = shape.heads * shape.head_size,
@@ -90,11 +110,11 @@ Model::Model(kernels::Backend& backend, const Shape& shape, int max_tokens, int 
                    context});
 }
 
-MatrixView<float> Model::view(const kernels::Buffer& buffer, int rows, int cols) const {
+MatrixView<float> KernelModel::view(const kernels::Buffer& buffer, int rows, int cols) const {
   return {buffer.as<float>(), rows, cols};
 }
 
-std::vector<Block> Model::weight_blocks() const {
+std::vector<Block> KernelModel::weight_blocks() const {
   std::vector<Block> blocks;
   for (const Layer& layer : layers_) {
     blocks.push_back({layer.qkv.data.data(), layer.qkv.data.bytes()});
@@ -105,7 +125,7 @@ std::vector<Block> Model::weight_blocks() const {
   return blocks;
 }
 
-void Model::count_experts(const Layer& layer, int tokens, StepReport& report) const {
+void KernelModel::count_experts(const Layer& layer, int tokens, StepReport& report) const {
   const auto* chosen = expert_.as<std::int32_t>();
   const std::set<std::int32_t> distinct(chosen, chosen + tokens * shape_.per_token);
   report.bytes += static_cast<double>(layer.qkv.data.bytes() + layer.out.data.bytes());
@@ -114,56 +134,39 @@ void Model::count_experts(const Layer& layer, int tokens, StepReport& report) co
   report.macs += tokens * (attention + 3.0 * shape_.per_token * shape_.width * shape_.ffn);
 }
 
-namespace {
-/// Adds the time since the last call to an op.
-class Clock {
- public:
-  explicit Clock(StepReport& report) : report_(report) {}
-  void lap(Op op) {
-    const double now = seconds_now();
-    report_.seconds[op] += now - last_;
-    last_ = now;
-  }
-
- private:
-  StepReport& report_;
-  double last_ = seconds_now();
-};
-}  // namespace
-
-void Model::run_layer(const Layer& layer, std::span<const kernels::SequenceRows> sequences, int tokens,
-                      StepReport& report) {
+void KernelModel::run_layer(const Layer& layer, std::span<const kernels::SequenceRows> sequences, int tokens,
+                            StepReport& report) {
   const int queries = shape_.heads * shape_.head_size,
             wide = queries + 2 * shape_.kv_heads * shape_.head_size;
   const auto h = view(h_, tokens, shape_.width), normed = view(normed_, tokens, shape_.width);
   const auto projected = view(projected_, tokens, shape_.width), attended = view(attended_, tokens, queries);
   const kernels::ExpertChoice choice{expert_.as<std::int32_t>(), gate_.as<float>(), tokens, shape_.per_token};
   const auto* gain = gain_.as<float>();
-  Clock clock(report);
+  Stopwatch watch(report);
   backend_.linear(x_.view(tokens), layer.qkv, view(wide_, tokens, wide));
-  clock.lap(kLinearIn);
+  watch.lap(kLinearIn);
   backend_.rope_store(view(wide_, tokens, wide), sequences, rope_, layer.kv, shape_.heads,
                       q_.view(tokens * shape_.heads));
-  clock.lap(kRope);
+  watch.lap(kRope);
   backend_.attention(q_.view(tokens * shape_.heads), sequences, layer.kv, {shape_.heads, 0.08838835f, 30, 0},
                      attended);
-  clock.lap(kAttention);
+  watch.lap(kAttention);
   backend_.quantise(attended, o_.view(tokens));
-  clock.lap(kNorms);
+  watch.lap(kNorms);
   backend_.linear(o_.view(tokens), layer.out, projected);
-  clock.lap(kLinearOut);
+  watch.lap(kLinearOut);
   backend_.residual_norm_quantise(projected, gain, h, gain, kEps, normed, x_.view(tokens));
-  clock.lap(kNorms);
+  watch.lap(kNorms);
   backend_.route(normed, {layer.router.as<float>(), shape_.width, shape_.experts}, 0, false, choice);
-  clock.lap(kRoute);
+  watch.lap(kRoute);
   backend_.experts(x_.view(tokens), choice, layer.experts, projected);
-  clock.lap(kExperts);
+  watch.lap(kExperts);
   backend_.residual_norm_quantise(projected, gain, h, gain, kEps, {}, x_.view(tokens));
-  clock.lap(kNorms);
+  watch.lap(kNorms);
   count_experts(layer, tokens, report);
 }
 
-StepReport Model::step(int sequences, int rows, int position) {
+StepReport KernelModel::step(int sequences, int rows, int position) {
   StepReport report;
   const int tokens = sequences * rows;
   std::vector<kernels::SequenceRows> step;
@@ -182,12 +185,12 @@ StepReport Model::step(int sequences, int rows, int position) {
 
   const double start = seconds_now();
   const auto h = view(h_, tokens, shape_.width);
-  Clock clock(report);
+  Stopwatch watch(report);
   backend_.embed(ids, {table_.as<float>(), shape_.vocab, shape_.width}, 78.0f, h);
   backend_.norm_quantise(h, {}, gain_.as<float>(), kEps, {}, x_.view(tokens));
-  clock.lap(kNorms);
+  watch.lap(kNorms);
   for (const Layer& layer : layers_) run_layer(layer, step, tokens, report);
-  Clock end(report);
+  Stopwatch end(report);
   backend_.norm_quantise(h, last, gain_.as<float>(), kEps, {}, x_.view(sequences));
   end.lap(kNorms);
   backend_.logits(x_.view(sequences), head_, 0.57735f, 0, view(logits_, sequences, shape_.vocab));
