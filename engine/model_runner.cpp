@@ -1,10 +1,12 @@
 #include "engine/model_runner.h"
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
 #include "engine/memory_plan.h"
 #include "engine/models/model.h"
+#include "kernels/thread_group.h"
 
 namespace grokd {
 
@@ -54,8 +56,11 @@ RunnerLimits make_limits(const ModelConfig& config, const RunnerOptions& options
   return limits;
 }
 
-void check_memory(const ModelConfig& config, std::size_t kv_bytes) {
-  const std::size_t need = weight_bytes(config) + kv_bytes, have = available_memory_bytes();
+/// kv_bytes: of one of `ranks` ranks in this process.
+void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
+  kv_bytes *= static_cast<std::size_t>(ranks);
+  const std::size_t need = weight_bytes(config, ranks) * static_cast<std::size_t>(ranks) + kv_bytes,
+                    have = available_memory_bytes();
   if (have != 0 && need > have) {
     throw ConfigError("model " + config.name + " needs " + mebibytes(need) + " of memory (" +
                       mebibytes(kv_bytes) + " of it KV cache); this machine has " + mebibytes(have) +
@@ -63,47 +68,139 @@ void check_memory(const ModelConfig& config, std::size_t kv_bytes) {
   }
 }
 
-class LocalModelRunner final : public ModelRunner {
+/// One rank's device: its slice of the weights and of the cache.
+class RankModel {
  public:
-  LocalModelRunner(const std::string& model_dir, const ModelConfig& config, const RunnerOptions& options,
-                   const ProgressSink& progress)
-      : backend_(make_backend(options)) {
-    const std::size_t layer_page = backend_->kv_page_bytes(config.num_kv_heads, config.key_size);
-    limits_ = make_limits(config, options, layer_page * config.num_layers);
+  RankModel(const Checkpoint& checkpoint, const ModelConfig& config, const RunnerOptions& options,
+            kernels::Communicator& group, const ProgressSink& progress)
+      : backend_(make_backend(options)), leads_(group.rank() == 0) {
+    const int kv_heads = config.num_kv_heads / group.size();
+    const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size);
+    limits_ = make_limits(config, options, layer_page * config.num_layers * group.size());
     const std::size_t layer_bytes = layer_page * limits_.kv_pages;
-    check_memory(config, layer_bytes * config.num_layers);
+    if (leads_) check_memory(config, layer_bytes * config.num_layers, group.size());
     kv_memory_ = backend_->allocate(layer_bytes * config.num_layers);
     for (int i = 0; i < config.num_layers; ++i) {
-      kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, config.num_kv_heads, config.key_size});
+      kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, kv_heads, config.key_size});
     }
     logits_ = backend_->allocate(sizeof(float) * limits_.max_logit_rows * config.vocab_size);
-    const auto checkpoint = open_checkpoint(model_dir, config);
-    const ModelSetup setup{config,
-                           *backend_,
-                           group_,
-                           limits_.max_batch_tokens,
-                           limits_.max_sequences,
-                           limits_.max_logit_rows,
-                           limits_.context};
-    model_ = find_architecture(config.model_type)(*checkpoint, setup, progress);
+    model_ =
+        find_architecture(config.model_type)(checkpoint,
+                                             {config, *backend_, group, limits_.max_batch_tokens,
+                                              limits_.max_sequences, limits_.max_logit_rows, limits_.context},
+                                             progress);
   }
 
-  const RunnerLimits& limits() const override { return limits_; }
+  const RunnerLimits& limits() const { return limits_; }
 
-  void run(const Batch& batch, std::span<kernels::SampledToken> sampled) override {
+  /// `sampled` is filled by rank 0.
+  void run(const Batch& batch, std::span<kernels::SampledToken> sampled) {
     const MatrixView<float> logits(logits_.as<float>(), static_cast<int>(batch.logit_rows.size()),
                                    limits_.vocab_size);
     model_->forward(batch, kv_, logits, nullptr);
-    if (!batch.logit_rows.empty()) backend_->sample(logits, batch.sampling, sampled);
+    if (leads_ && !batch.logit_rows.empty()) backend_->sample(logits, batch.sampling, sampled);
   }
 
  private:
   std::unique_ptr<Backend> backend_;
-  kernels::SingleRank group_;
+  const bool leads_;
   RunnerLimits limits_;
   Buffer kv_memory_, logits_;
   std::vector<KvLayer> kv_;
   std::unique_ptr<Model> model_;
+};
+
+class LocalModelRunner final : public ModelRunner {
+ public:
+  LocalModelRunner(const Checkpoint& checkpoint, const ModelConfig& config, const RunnerOptions& options,
+                   const ProgressSink& progress)
+      : model_(checkpoint, config, options, group_, progress) {}
+
+  const RunnerLimits& limits() const override { return model_.limits(); }
+  void run(const Batch& batch, std::span<kernels::SampledToken> sampled) override {
+    model_.run(batch, sampled);
+  }
+
+ private:
+  kernels::SingleRank group_;
+  RankModel model_;
+};
+
+void check_group(const ModelConfig& config, int ranks) {
+  const auto divides = [&](int n) { return config.scale_groups % n == 0 && config.num_kv_heads % n == 0; };
+  if (ranks > 0 && divides(ranks)) return;
+  std::string allowed = "1";
+  for (int n = 2; n <= config.scale_groups; n *= 2) allowed += divides(n) ? ", " + std::to_string(n) : "";
+  throw ConfigError("tensor parallel " + std::to_string(ranks) + " does not divide the " +
+                    std::to_string(config.scale_groups) + " scale groups and " +
+                    std::to_string(config.num_kv_heads) + " key-value heads of " + config.name +
+                    "; possible: " + allowed);
+}
+
+/// Every rank but the first runs in a thread of its own and waits for steps; the first is the caller.
+class GroupModelRunner final : public ModelRunner {
+ public:
+  GroupModelRunner(const Checkpoint& checkpoint, const ModelConfig& config, const RunnerOptions& options,
+                   const ProgressSink& progress)
+      : group_(options.tensor_parallel), steps_(options.tensor_parallel) {
+    const RunnerOptions each = options_of_rank(options);
+    for (int r = 0; r < options.tensor_parallel; ++r) {
+      ranks_.push_back(std::make_unique<RankModel>(checkpoint, config, each, group_.rank(r),
+                                                   r == 0 ? progress : ProgressSink{}));
+    }
+    for (int r = 1; r < options.tensor_parallel; ++r) threads_.emplace_back([this, r] { follow(r); });
+  }
+
+  ~GroupModelRunner() override {
+    steps_.abandon();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  const RunnerLimits& limits() const override { return ranks_[0]->limits(); }
+
+  void run(const Batch& batch, std::span<kernels::SampledToken> sampled) override {
+    batch_ = &batch;
+    steps_.arrive_and_wait();
+    run_rank(0, sampled);
+    steps_.arrive_and_wait();  // nobody reads the batch any more
+  }
+
+ private:
+  /// The threads are shared out over the ranks.
+  static RunnerOptions options_of_rank(RunnerOptions options) {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int threads = options.cpu.threads > 0 ? options.cpu.threads : cores;
+    options.cpu.threads = std::max(1, threads / options.tensor_parallel);
+    return options;
+  }
+
+  void run_rank(int rank, std::span<kernels::SampledToken> sampled) {
+    try {
+      ranks_[static_cast<std::size_t>(rank)]->run(*batch_, sampled);
+    } catch (...) {
+      group_.abandon();
+      steps_.abandon();
+      throw;
+    }
+  }
+
+  void follow(int rank) {
+    try {
+      for (;;) {
+        steps_.arrive_and_wait();
+        run_rank(rank, {});
+        steps_.arrive_and_wait();
+      }
+    } catch (const std::exception&) {
+      // The group ends; rank 0 tells why.
+    }
+  }
+
+  kernels::ThreadGroup group_;
+  kernels::GroupBarrier steps_;  // a step begins, a step has ended
+  std::vector<std::unique_ptr<RankModel>> ranks_;
+  const Batch* batch_ = nullptr;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace
@@ -111,7 +208,12 @@ class LocalModelRunner final : public ModelRunner {
 std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const ModelConfig& config,
                                         const RunnerOptions& options, const ProgressSink& progress) {
   try {
-    return std::make_unique<LocalModelRunner>(model_dir, config, options, progress);
+    check_group(config, options.tensor_parallel);
+    const auto checkpoint = open_checkpoint(model_dir, config);
+    if (options.tensor_parallel > 1) {
+      return std::make_unique<GroupModelRunner>(*checkpoint, config, options, progress);
+    }
+    return std::make_unique<LocalModelRunner>(*checkpoint, config, options, progress);
   } catch (const std::bad_alloc&) {
     throw ConfigError("model " + config.name + " does not fit into memory");
   }

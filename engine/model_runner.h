@@ -34,6 +34,7 @@ class ModelRunner {
 struct RunnerOptions {
   std::string backend = "cpu";  // "cpu" or "reference"
   kernels::CpuOptions cpu;
+  int tensor_parallel = 1;  // ranks, each with its slice of the weights and its share of the threads
   int context = 0;  // 0 = the model's own; otherwise at most that
   int max_sequences = 16;
   int max_batch_tokens = 512;

@@ -157,7 +157,7 @@ void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<
     }
     if (observer) observer->after_layer(i, h, choice);
   }
-  if (batch.logit_rows.empty()) return;
+  if (batch.logit_rows.empty() || group_.rank() != 0) return;  // the output embedding is rank 0's
   const Quantised last = scratch_.last.view(static_cast<int>(batch.logit_rows.size()));
   backend_.norm_quantise(h, batch.logit_rows, weights_.final_norm.as<float>(), eps, {}, last);
   backend_.logits(last, weights_.head, static_cast<float>(config_.output_multiplier), 0, logits);
@@ -222,8 +222,10 @@ void Loader::finished(const CheckpointTensor& tensor) {
 void Loader::load_embeddings() {
   const CheckpointTensor& embeddings = checkpoint_.get("language_model/in_out_embed/embeddings");
   weights_.embeddings = upload_floats(setup_.backend, embeddings.weight);
-  const std::vector<float> values = widen(embeddings.weight);
-  weights_.head = setup_.backend.pack_head({values.data(), setup_.config.vocab_size, setup_.config.emb_size});
+  if (shard_.rank == 0) {
+    const std::vector<float> values = widen(embeddings.weight);
+    weights_.head = setup_.backend.pack_head({values.data(), setup_.config.vocab_size, setup_.config.emb_size});
+  }
   finished(embeddings);
   const CheckpointTensor& norm = checkpoint_.get("language_model/rms_norm/scale");
   weights_.final_norm = upload_floats(setup_.backend, norm.weight);

@@ -178,6 +178,10 @@ void add_common(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   command.add_option("--threads", flags.runner.cpu.threads, "Kernel threads; 0 = all cores");
+  command
+      .add_option("--tensor-parallel", flags.runner.tensor_parallel,
+                  "Ranks that share the model and the threads")
+      ->capture_default_str();
   command.add_flag("--force-threads", flags.runner.cpu.force_threads, "Allow more threads than cores");
   command.add_option("--isa", flags.runner.cpu.isa, "scalar, avx2 or avx512");
   command.add_option("--backend", flags.runner.backend, "cpu or reference")->capture_default_str();

@@ -68,6 +68,10 @@ void add_score(CLI::App& app, int& exit_code) {
   command->add_flag("--json", flags->json, "Print one JSON object with the log-probability of every token");
   command->add_option("--backend", flags->runner.backend, "cpu or reference")->capture_default_str();
   command->add_option("--threads", flags->runner.cpu.threads, "Kernel threads; 0 = all cores");
+  command
+      ->add_option("--tensor-parallel", flags->runner.tensor_parallel,
+                   "Ranks that share the model and the threads")
+      ->capture_default_str();
   command->add_flag("--force-threads", flags->runner.cpu.force_threads, "Allow more threads than cores");
   command->add_option("--isa", flags->runner.cpu.isa, "scalar, avx2 or avx512");
   command->callback([flags, &exit_code] { exit_code = run_score(*flags); });
