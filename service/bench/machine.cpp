@@ -109,14 +109,15 @@ double vnni_peak(int threads) {
 }
 
 JitterMeter::JitterMeter() {
-  late_.reserve(1 << 20);
+  wakes_.resize(std::size_t{1} << 20);
   thread_ = std::thread([this] {
     constexpr auto kPeriod = std::chrono::milliseconds(1);
-    while (!stopping_) {
+    while (!stopping_ && count_ < wakes_.size()) {
       const auto start = Clock::now();
       std::this_thread::sleep_for(kPeriod);
       const double late = seconds_since(start) - std::chrono::duration<double>(kPeriod).count();
-      if (late_.size() < late_.capacity()) late_.push_back(late);
+      wakes_[count_] = {Clock::now(), late};
+      ++count_;
     }
   });
 }
@@ -126,7 +127,17 @@ JitterMeter::~JitterMeter() { stop(); }
 std::vector<double> JitterMeter::stop() {
   stopping_ = true;
   if (thread_.joinable()) thread_.join();
-  return late_;
+  std::vector<double> late;
+  for (std::size_t i = 0; i < count_; ++i) late.push_back(wakes_[i].late);
+  return late;
+}
+
+double JitterMeter::gaps_between(Clock::time_point from, Clock::time_point to) const {
+  double sum = 0;
+  for (std::size_t i = count_; i-- > 0 && wakes_[i].at >= from;) {
+    if (wakes_[i].at <= to && wakes_[i].late >= kLeastGap) sum += wakes_[i].late;
+  }
+  return sum;
 }
 
 double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
@@ -136,6 +147,14 @@ double percentile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+}
+
+double variation(const std::vector<double>& values) {
+  double sum = 0, squares = 0;
+  for (const double v : values) sum += v, squares += v * v;
+  const auto n = static_cast<double>(values.size());
+  const double mean = sum / n;
+  return std::sqrt(std::max(0.0, squares / n - mean * mean)) / mean;
 }
 
 }  // namespace grokd::bench

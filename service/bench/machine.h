@@ -2,6 +2,7 @@
 // What the machine itself can do, measured beside every figure of a bench.
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <thread>
@@ -42,19 +43,30 @@ double vnni_peak(int threads);
 /// Wakes every millisecond and notes how late: gaps in which the host ran something else.
 class JitterMeter {
  public:
+  using Clock = std::chrono::steady_clock;
   JitterMeter();
   ~JitterMeter();
   /// Seconds of lateness, in order of time.
   std::vector<double> stop();
+  /// Seconds of all gaps of at least `kLeastGap` that ended between two times.
+  double gaps_between(Clock::time_point from, Clock::time_point to) const;
 
  private:
+  static constexpr double kLeastGap = 0.2e-3;
+  struct Wake {
+    Clock::time_point at;
+    double late;
+  };
   std::atomic<bool> stopping_{false};
-  std::vector<double> late_;
+  std::vector<Wake> wakes_;  // grows within its capacity only
+  std::atomic<std::size_t> count_{0};
   std::thread thread_;
 };
 
 double median(std::vector<double> values);
 /// Nearest-rank percentile, q in (0, 1].
 double percentile(std::vector<double> values, double q);
+/// Standard deviation over mean.
+double variation(const std::vector<double>& values);
 
 }  // namespace grokd::bench

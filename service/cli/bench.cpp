@@ -146,29 +146,44 @@ int run_figures(Bench bench, const BenchFlags& flags, int sequences, int step_to
   return 0;
 }
 
+nlohmann::ordered_json spread(const std::vector<double>& ms) {
+  const double p50 = bench::median(ms);
+  return {{"p50_ms", p50},
+          {"p99_ms", bench::percentile(ms, 0.99)},
+          {"max_ms", bench::percentile(ms, 1)},
+          {"max_over_p50", bench::percentile(ms, 1) / p50},
+          {"std_over_mean", bench::variation(ms)}};
+}
+
+/// `net`: without the host's gaps, at the median read rate of the run.
 int run_latency(const BenchFlags& flags) {
+  constexpr int kAnswerTokens = 64;
   RunnerOptions options = flags.runner;
   options.max_sequences = 1;
   bench::Subject subject(flags.model, options);
-  subject.answer_seconds(64);
+  const bench::ReadSweep sweep(bytes_per_token(subject.config()), threads_used(flags.runner));
+  subject.answer_seconds(kAnswerTokens);
   bench::JitterMeter jitter;
-  std::vector<double> times;
-  for (int i = 0; i < flags.requests; ++i) times.push_back(subject.answer_seconds(64) * 1e3);
-  const auto late = jitter.stop();
-  const double p50 = bench::median(times), p99 = bench::percentile(times, 0.99),
-               max = bench::percentile(times, 1);
-  const double host = bench::percentile(late, 1) * 1e3;
-  const nlohmann::ordered_json out{
-      {"requests", flags.requests}, {"p50_ms", p50},          {"p99_ms", p99}, {"max_ms", max},
-      {"max_over_p50", max / p50},  {"host_gap_max_ms", host}};
-  if (flags.json) {
-    std::printf("%s\n", out.dump().c_str());
-  } else {
-    std::printf(
-        "%d greedy answers of 64 tokens: P50 %.2f ms, P99 %.2f ms, max %.2f ms (max/P50 %.3f); longest gap "
-        "of the host %.2f ms\n",
-        flags.requests, p50, p99, max, max / p50, host);
+  std::vector<double> times, net, rates;
+  for (int i = 0; i < flags.requests; ++i) {
+    const double before = sweep.rate();
+    const auto start = bench::JitterMeter::Clock::now();
+    const double seconds = subject.answer_seconds(kAnswerTokens);
+    const double gaps = jitter.gaps_between(start, bench::JitterMeter::Clock::now());
+    rates.push_back((before + sweep.rate()) / 2);
+    times.push_back(seconds * 1e3);
+    net.push_back(std::max(0.0, seconds - gaps) * 1e3 * rates.back());
   }
+  const double usual_rate = bench::median(rates), host = bench::percentile(jitter.stop(), 1) * 1e3;
+  for (double& ms : net) ms /= usual_rate;
+  const nlohmann::ordered_json out{{"requests", flags.requests},
+                                   {"answer_tokens", kAnswerTokens},
+                                   {"raw", spread(times)},
+                                   {"net", spread(net)},
+                                   {"host_gap_max_ms", host},
+                                   {"bandwidth_gb_per_second", usual_rate * 1e-9},
+                                   {"bandwidth_std_over_mean", bench::variation(rates)}};
+  std::printf("%s\n", out.dump(flags.json ? -1 : 2).c_str());
   return 0;
 }
 
