@@ -10,6 +10,7 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
 
 
 def output_of(*command):
@@ -55,12 +56,13 @@ def main():
         parser.add_argument(name, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--prompts", type=int, nargs="+", default=[128, 512])
     args = parser.parse_args()
     ours, peers, figures = {}, {}, {}
-    for _ in range(args.rounds):
+    for turn in range(args.rounds):
+        print(f"round {turn + 1} of {args.rounds}", file=sys.stderr, flush=True)
         for figure in grokd_round(args):
             key = (figure["name"], figure["size"])
             ours.setdefault(key, []).append(figure["tokens_per_second"])
