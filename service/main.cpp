@@ -12,6 +12,8 @@ namespace {
 int report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   std::string line = error.what();
+  const auto unknown = app.remaining(true);
+  if (line.starts_with("A subcommand") && !unknown.empty()) line += ", and " + unknown.front() + " is none";
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::fprintf(stderr, "grokd: %s\n", line.c_str());
   return 1;

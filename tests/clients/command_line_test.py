@@ -28,7 +28,7 @@ def grokd(request):
     (["score", "--model", "x"], "--text"),
     (["loadtest", "--url", "ftp://x"], "--url"),
     (["bench", "dance", "--model", "x"], "dance"),
-    (["synth", "--preset", "huge", "--out", "/tmp/never"], "--preset"),
+    (["synth", "--preset", "huge", "--out", "/tmp/never"], "preset"),
 ])
 def test_a_wrong_command_line_is_one_line_naming_what_is_wrong(grokd, arguments, word):
     ended = grokd(*arguments)
