@@ -4,10 +4,14 @@
   compare_peer.py --grokd build/release/service/grokd --model DIR
                   --peer-bench llama-bench --peer-batched llama-batched-bench --peer-model FILE.gguf [--rounds 5]
 
+With --busy the decode of one sequence is also measured while another process keeps the last core busy.
+
 Both run with the same threads. Rates of grokd are of whole generations through its engine; the peer's are those of its
 own bench programs. The read bandwidth is that of `grokd bench`, measured in the same run over as many bytes."""
 import argparse
+import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -50,6 +54,27 @@ def peer_round(args):
     return rates
 
 
+@contextlib.contextmanager
+def busy_neighbour():
+    """A process that never rests, on the last core."""
+    last = max(os.sched_getaffinity(0))
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                               preexec_fn=lambda: os.sched_setaffinity(0, {last}))
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def busy_round(args):
+    with busy_neighbour():
+        ours = grokd(args, "decode", "--tokens", args.tokens)[0]
+        rows = json.loads(output_of(args.peer_bench, "-m", args.peer_model, "-t", args.threads, "-p", 0, "-n", args.tokens,
+                                    "-r", 1, "-o", "json"))
+    return ours | {"name": "busy"}, rows[0]["avg_ts"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--grokd", "--model", "--peer-bench", "--peer-batched", "--peer-model"):
@@ -59,6 +84,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--prompts", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--busy", action="store_true")
     args = parser.parse_args()
     ours, peers, figures = {}, {}, {}
     for turn in range(args.rounds):
@@ -69,6 +95,11 @@ def main():
             figures.setdefault(key, []).append(figure)
         for key, rate in peer_round(args).items():
             peers.setdefault(key, []).append(rate)
+        if args.busy:
+            figure, rate = busy_round(args)
+            ours.setdefault(("busy", 1), []).append(figure["tokens_per_second"])
+            figures.setdefault(("busy", 1), []).append(figure)
+            peers.setdefault(("busy", 1), []).append(rate)
     print("| run | size | grokd tok/s | llama.cpp tok/s | ratio | read GB/s | machine GB/s | share |")
     print("|---|---|---|---|---|---|---|---|")
     median = statistics.median
