@@ -45,17 +45,17 @@ class StackAutomaton {
 
   ConfigId start() const { return start_; }
   /// kDead if no text of the grammar goes on with this byte. Throws TooAmbiguous.
-  ConfigId step(ConfigId config, std::uint8_t byte) {
+  ConfigId step(ConfigId config, std::uint8_t byte) { return next_of(config)[byte]; }
+  /// The configurations after each byte, [256], until the next `forget_all_but`. Throws TooAmbiguous.
+  const ConfigId* next_of(ConfigId config) {
     if (!configs_[config].next) expand(config);
-    return (*configs_[config].next)[byte];
+    return configs_[config].next->data();
   }
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
   /// Throws TooAmbiguous.
   const FreeRun& uniform_run(ConfigId config);
   /// Of all characters that can be read, whichever way they lead. Throws TooAmbiguous.
   const FreeRun& wide_run(ConfigId config);
-
-  bool knows_runs(ConfigId config) const { return configs_[config].wide != nullptr; }
 
   /// Sets the work allowed until the next call, in steps of about 50 ns; unlimited at first.
   void set_budget(std::int64_t steps) { budget_ = steps; }
