@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/memory_plan.h"
+#include "engine/mesh.h"
 #include "engine/models/model.h"
 #include "kernels/thread_group.h"
 
@@ -59,7 +60,7 @@ RunnerLimits make_limits(const ModelConfig& config, const RunnerOptions& options
 /// kv_bytes: of one of `ranks` ranks in this process.
 void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
   kv_bytes *= static_cast<std::size_t>(ranks);
-  const std::size_t need = weight_bytes(config, ranks) * static_cast<std::size_t>(ranks) + kv_bytes,
+  const std::size_t need = weight_bytes(config, ranks) + kv_bytes,
                     have = available_memory_bytes();
   if (have != 0 && need > have) {
     throw ConfigError("model " + config.name + " needs " + mebibytes(need) + " of memory (" +
@@ -83,12 +84,11 @@ class RankModel {
     for (int i = 0; i < config.num_layers; ++i) {
       kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, kv_heads, config.key_size});
     }
-    logits_ = backend_->allocate(sizeof(float) * limits_.max_logit_rows * config.vocab_size);
-    model_ =
-        find_architecture(config.model_type)(checkpoint,
-                                             {config, *backend_, group, limits_.max_batch_tokens,
-                                              limits_.max_sequences, limits_.max_logit_rows, limits_.context},
-                                             progress);
+    if (leads_) logits_ = backend_->allocate(sizeof(float) * limits_.max_logit_rows * config.vocab_size);
+    model_ = load_from_checkpoint(checkpoint,
+                                  {config, *backend_, group, limits_.max_batch_tokens, limits_.max_sequences,
+                                   limits_.max_logit_rows, limits_.context},
+                                  progress);
   }
 
   const RunnerLimits& limits() const { return limits_; }
@@ -125,17 +125,6 @@ class LocalModelRunner final : public ModelRunner {
   kernels::SingleRank group_;
   RankModel model_;
 };
-
-void check_group(const ModelConfig& config, int ranks) {
-  const auto divides = [&](int n) { return config.scale_groups % n == 0 && config.num_kv_heads % n == 0; };
-  if (ranks > 0 && divides(ranks)) return;
-  std::string allowed = "1";
-  for (int n = 2; n <= config.scale_groups; n *= 2) allowed += divides(n) ? ", " + std::to_string(n) : "";
-  throw ConfigError("tensor parallel " + std::to_string(ranks) + " does not divide the " +
-                    std::to_string(config.scale_groups) + " scale groups and " +
-                    std::to_string(config.num_kv_heads) + " key-value heads of " + config.name +
-                    "; possible: " + allowed);
-}
 
 /// Every rank but the first runs in a thread of its own and waits for steps; the first is the caller.
 class GroupModelRunner final : public ModelRunner {
@@ -208,7 +197,7 @@ class GroupModelRunner final : public ModelRunner {
 std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const ModelConfig& config,
                                         const RunnerOptions& options, const ProgressSink& progress) {
   try {
-    check_group(config, options.tensor_parallel);
+    check_mesh(config, {1, options.tensor_parallel});
     const auto checkpoint = open_checkpoint(model_dir, config);
     if (options.tensor_parallel > 1) {
       return std::make_unique<GroupModelRunner>(*checkpoint, config, options, progress);

@@ -127,6 +127,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "reference", "cpu-avx512vnni", ...
+  /// Names how packed weights lie in memory; backends of the same layout can use each other's.
+  virtual std::string_view weight_layout() const { return name(); }
 
   // Memory: at start-up only; 64-byte aligned, zeroed. Throws std::bad_alloc.
   virtual Buffer allocate(std::size_t bytes) = 0;
@@ -214,6 +216,9 @@ struct CpuOptions {
   std::string isa;             // "", "scalar", "avx2", "avx512": "" = the best this machine has
   bool force_threads = false;  // more threads than cores are wanted: each waits for the others, step for step
 };
+/// What `reserve` takes at most, of a CPU backend with so many threads.
+std::size_t cpu_scratch_bytes(const StepLimits& limits, int threads);
+
 /// Throws std::invalid_argument, naming what is wrong, for an instruction set this machine lacks or more
 /// threads than cores that are not forced.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/checkpoint/mapped_file.h"
 #include "engine/models/config.h"
 
 namespace grokd {
@@ -40,8 +41,12 @@ class Checkpoint {
   virtual std::span<const CheckpointTensor> tensors() const = 0;
   /// Throws ConfigError naming the checkpoint and the path when it is missing.
   virtual const CheckpointTensor& get(std::string_view path) const = 0;
-  /// The tensor's pages are no longer needed: lets the system drop them (page cache included).
+  /// A part of the tensor that will be read soon, for the system to fetch ahead.
+  virtual void will_read(const CheckpointTensor& tensor, const ByteRows& rows) const = 0;
+  /// The tensor's pages, or those of a part of its weight, are no longer needed: lets the system drop them
+  /// (page cache included).
   virtual void done_with(const CheckpointTensor& tensor) const = 0;
+  virtual void done_with(const CheckpointTensor& tensor, std::span<const std::byte> part) const = 0;
 };
 
 /// Called from any thread as tensors are read; see progress.h for the one that prints.

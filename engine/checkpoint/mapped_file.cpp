@@ -33,6 +33,13 @@ class OpenFile {
   throw ConfigError(path + ": " + what + ": " + std::generic_category().message(errno));
 }
 
+void advise(std::span<const std::byte> part, int advice) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
+  ::madvise(reinterpret_cast<void*>(first), end - first, advice);
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
@@ -62,22 +69,26 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void MappedFile::will_read(std::span<const std::byte> part) const {
-  if (part.empty()) return;
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
+void MappedFile::will_read(const ByteRows& rows) const {
+  if (rows.bytes == 0 || rows.count == 0) return;
+  const bool one_run = rows.bytes == rows.stride || rows.count == 1;
+  const std::size_t span = (rows.count - 1) * rows.stride + rows.bytes;
   // Hints only: a kernel that refuses them costs speed, nothing else.
-  ::madvise(reinterpret_cast<void*>(first), end - first, MADV_SEQUENTIAL);
-  ::madvise(reinterpret_cast<void*>(first), end - first, MADV_WILLNEED);
+  advise({rows.data, span}, one_run ? MADV_SEQUENTIAL : MADV_RANDOM);
+  for (std::size_t i = 0; i < (one_run ? 1 : rows.count); ++i) {
+    advise({rows.data + i * rows.stride, one_run ? span : rows.bytes}, MADV_WILLNEED);
+  }
 }
 
-void MappedFile::drop_pages() const {
-  if (data_ == nullptr) return;
-  ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+void MappedFile::drop_pages() const { drop_pages(bytes()); }
+
+void MappedFile::drop_pages(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  advise(part, MADV_DONTNEED);
   // Opened again rather than kept open: a checkpoint has more files than some systems allow descriptors.
   const OpenFile file(path_);
-  if (file.fd() >= 0) ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
+  if (file.fd() < 0) return;
+  ::posix_fadvise(file.fd(), part.data() - data_, static_cast<off_t>(part.size()), POSIX_FADV_DONTNEED);
 }
 
 }  // namespace grokd

@@ -7,6 +7,12 @@
 
 namespace grokd {
 
+/// `count` runs of `bytes` bytes, `stride` bytes from one to the next.
+struct ByteRows {
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0, stride = 0, count = 1;
+};
+
 class MappedFile {
  public:
   MappedFile() = default;
@@ -18,8 +24,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  /// The pages of `part` will be read soon, from front to back.
-  void will_read(std::span<const std::byte> part) const;
+  /// These rows will be read soon, from front to back, and nothing between them.
+  void will_read(const ByteRows& rows) const;
+  /// `part` is not needed for now: drops its whole pages from this process and from the page cache.
+  void drop_pages(std::span<const std::byte> part) const;
   /// The whole file is not needed for now: drops its pages from this process and from the page cache.
   void drop_pages() const;
 

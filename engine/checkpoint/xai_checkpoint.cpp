@@ -36,17 +36,25 @@ class XaiCheckpoint final : public Checkpoint {
   const CheckpointTensor& get(std::string_view path) const override {
     const auto found = index_.find(path);
     if (found == index_.end()) throw ConfigError(folder_ + ": has no tensor " + std::string(path));
-    const CheckpointTensor& tensor = tensors_[found->second];
-    files_[found->second].will_read({tensor.weight.data, tensor.weight.bytes()});
-    return tensor;
+    return tensors_[found->second];
   }
 
+  void will_read(const CheckpointTensor& tensor, const ByteRows& rows) const override {
+    if (const MappedFile* file = file_of(tensor)) file->will_read(rows);
+  }
   void done_with(const CheckpointTensor& tensor) const override {
-    if (const auto found = index_.find(tensor.path); found != index_.end())
-      files_[found->second].drop_pages();
+    if (const MappedFile* file = file_of(tensor)) file->drop_pages();
+  }
+  void done_with(const CheckpointTensor& tensor, std::span<const std::byte> part) const override {
+    if (const MappedFile* file = file_of(tensor)) file->drop_pages(part);
   }
 
  private:
+  const MappedFile* file_of(const CheckpointTensor& tensor) const {
+    const auto found = index_.find(tensor.path);
+    return found != index_.end() ? &files_[found->second] : nullptr;
+  }
+
   std::string folder_;
   std::vector<MappedFile> files_;
   std::vector<CheckpointTensor> tensors_;

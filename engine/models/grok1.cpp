@@ -1,9 +1,10 @@
 #include "engine/models/grok1.h"
 
 #include <cmath>
-#include <mutex>
+#include <stdexcept>
 #include <thread>
 
+#include "engine/models/grok1_slots.h"
 #include "engine/models/weights.h"
 #include "kernels/rope_table.h"
 
@@ -12,7 +13,6 @@ namespace grokd {
 using kernels::Buffer;
 using kernels::ExpertChoice;
 using kernels::KvLayer;
-using kernels::LinearSource;
 using kernels::MatrixView;
 using kernels::Quantised;
 using kernels::QuantisedBuffer;
@@ -163,128 +163,71 @@ void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<
   backend_.logits(last, weights_.head, static_cast<float>(config_.output_multiplier), 0, logits);
 }
 
-/// Reads the weights of one rank; every method may run beside the others.
-class Loader {
- public:
-  Loader(const Checkpoint& checkpoint, const ModelSetup& setup, const ProgressSink& progress);
-  Weights load();
-
- private:
-  void load_embeddings();
-  void load_small(int layer);  // norms and router
-  void load_attention(int layer);
-  void load_experts(int layer);
-  const CheckpointTensor& layer_tensor(int layer, const std::string& name) const;
-  Buffer layer_floats(int layer, const std::string& name);
-  void finished(const CheckpointTensor& tensor);
-
-  const Checkpoint& checkpoint_;
-  const ModelSetup& setup_;
-  const ProgressSink& progress_;
-  const Shard shard_;
-  Weights weights_;
-  std::mutex mutex_;  // guards done_
-  LoadProgress done_;
-};
-
-Loader::Loader(const Checkpoint& checkpoint, const ModelSetup& setup, const ProgressSink& progress)
-    : checkpoint_(checkpoint),
-      setup_(setup),
-      progress_(progress),
-      shard_{setup.group.rank(), setup.group.size()} {
-  for (const CheckpointTensor& t : checkpoint.tensors()) {
-    done_.tensors_total += 1;
-    done_.bytes_total += t.weight.bytes() + (t.scales.present() ? t.scales.bytes() : 0);
+void place(Layer& layer, const WeightBlock& block, Buffer data) {
+  switch (static_cast<Slot>(block.slot)) {
+    case Slot::norm:
+      layer.norm = std::move(data);
+      return;
+    case Slot::norm_1:
+      layer.norm_1 = std::move(data);
+      return;
+    case Slot::norm_2:
+      layer.norm_2 = std::move(data);
+      return;
+    case Slot::norm_3:
+      layer.norm_3 = std::move(data);
+      return;
+    case Slot::router:
+      layer.router = std::move(data);
+      return;
+    case Slot::query_key_value:
+      layer.query_key_value = {block.in, block.out, block.groups, std::move(data)};
+      return;
+    case Slot::attention_out:
+      layer.attention_out = {block.in, block.out, block.groups, std::move(data)};
+      return;
+    case Slot::expert:
+      layer.experts.data[static_cast<std::size_t>(block.expert)] = std::move(data);
+      return;
+    default:
+      throw std::logic_error(block.name + " belongs to no layer");
   }
 }
 
-Weights Loader::load() {
-  const int layers = setup_.config.num_layers;
-  weights_.layers.resize(layers);
-  std::vector<std::function<void()>> tasks{[this] { load_embeddings(); }};
-  for (int i = 0; i < layers; ++i) {
-    tasks.emplace_back([this, i] { load_small(i); });
-    tasks.emplace_back([this, i] { load_attention(i); });
-    tasks.emplace_back([this, i] { load_experts(i); });
+/// Puts a block where the forward pass looks for it; blocks of different places may come at once.
+void place(Weights& weights, const WeightBlock& block, Buffer data) {
+  switch (static_cast<Slot>(block.slot)) {
+    case Slot::embeddings:
+      weights.embeddings = std::move(data);
+      return;
+    case Slot::head:
+      weights.head = {block.out, block.in, std::move(data)};
+      return;
+    case Slot::final_norm:
+      weights.final_norm = std::move(data);
+      return;
+    default:
+      place(weights.layers[static_cast<std::size_t>(block.layer)], block, std::move(data));
   }
-  run_parallel(tasks, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  return std::move(weights_);
-}
-
-void Loader::finished(const CheckpointTensor& tensor) {
-  checkpoint_.done_with(tensor);
-  std::lock_guard lock(mutex_);
-  done_.tensors_done += 1;
-  done_.bytes_done += tensor.weight.bytes() + (tensor.scales.present() ? tensor.scales.bytes() : 0);
-  if (progress_) progress_(done_);
-}
-
-void Loader::load_embeddings() {
-  const CheckpointTensor& embeddings = checkpoint_.get("language_model/in_out_embed/embeddings");
-  weights_.embeddings = upload_floats(setup_.backend, embeddings.weight);
-  if (shard_.rank == 0) {
-    const std::vector<float> values = widen(embeddings.weight);
-    weights_.head = setup_.backend.pack_head({values.data(), setup_.config.vocab_size, setup_.config.emb_size});
-  }
-  finished(embeddings);
-  const CheckpointTensor& norm = checkpoint_.get("language_model/rms_norm/scale");
-  weights_.final_norm = upload_floats(setup_.backend, norm.weight);
-  finished(norm);
-}
-
-const CheckpointTensor& Loader::layer_tensor(int layer, const std::string& name) const {
-  return checkpoint_.get("transformer/decoder_layer_" + std::to_string(layer) + "/" + name);
-}
-
-Buffer Loader::layer_floats(int layer, const std::string& name) {
-  const CheckpointTensor& tensor = layer_tensor(layer, name);
-  Buffer buffer = upload_floats(setup_.backend, tensor.weight);
-  finished(tensor);
-  return buffer;
-}
-
-void Loader::load_small(int layer) {
-  Layer& l = weights_.layers[layer];
-  l.norm = layer_floats(layer, "rms_norm/scale");
-  l.norm_1 = layer_floats(layer, "rms_norm_1/scale");
-  l.norm_2 = layer_floats(layer, "rms_norm_2/scale");
-  l.norm_3 = layer_floats(layer, "rms_norm_3/scale");
-  l.router = layer_floats(layer, "router/w");
-}
-
-void Loader::load_attention(int layer) {
-  Layer& l = weights_.layers[layer];
-  const CheckpointTensor& query = layer_tensor(layer, "multi_head_attention/query/w");
-  const CheckpointTensor& key = layer_tensor(layer, "multi_head_attention/key/w");
-  const CheckpointTensor& value = layer_tensor(layer, "multi_head_attention/value/w");
-  const CheckpointTensor& out = layer_tensor(layer, "multi_head_attention/linear/w");
-  const QuantisedTensor q(query), k(key), v(value), o(out);
-  const LinearSource inputs[] = {q.columns(shard_), k.columns(shard_), v.columns(shard_)};
-  const LinearSource outputs[] = {o.rows(shard_)};
-  l.query_key_value = setup_.backend.pack_linear(inputs, 1);
-  l.attention_out = setup_.backend.pack_linear(outputs, setup_.config.scale_groups / shard_.ranks);
-  for (const CheckpointTensor* t : {&query, &key, &value, &out}) finished(*t);
-}
-
-void Loader::load_experts(int layer) {
-  const CheckpointTensor& gate = layer_tensor(layer, "moe/linear/w");
-  const CheckpointTensor& up = layer_tensor(layer, "moe/linear_v/w");
-  const CheckpointTensor& down = layer_tensor(layer, "moe/linear_1/w");
-  const QuantisedTensor g(gate), u(up), d(down);
-  std::vector<kernels::ExpertSource> sources;
-  for (int e = 0; e < g.experts(); ++e) {
-    sources.push_back({g.columns(shard_, e), u.columns(shard_, e), d.rows(shard_, e)});
-  }
-  weights_.layers[layer].experts =
-      setup_.backend.pack_experts(sources, setup_.config.scale_groups / shard_.ranks);
-  for (const CheckpointTensor* t : {&gate, &up, &down}) finished(*t);
 }
 
 }  // namespace
 
-std::unique_ptr<Model> load_grok1(const Checkpoint& checkpoint, const ModelSetup& setup,
-                                  const ProgressSink& progress) {
-  Weights weights = Loader(checkpoint, setup, progress).load();
+std::unique_ptr<Model> load_grok1(BlockSource& source, const ModelSetup& setup) {
+  const std::vector<WeightBlock> blocks =
+      grok1_blocks(setup.config, {setup.group.rank(), setup.group.size()});
+  Weights weights;
+  weights.layers.resize(static_cast<std::size_t>(setup.config.num_layers));
+  for (const WeightBlock& b : blocks) {
+    if (static_cast<Slot>(b.slot) != Slot::expert) continue;
+    kernels::ExpertWeights& experts = weights.layers[static_cast<std::size_t>(b.layer)].experts;
+    experts.experts = setup.config.num_experts;
+    experts.width = b.in, experts.ffn = b.out, experts.groups = b.groups;
+    experts.data.resize(static_cast<std::size_t>(setup.config.num_experts));
+  }
+  std::vector<std::function<void()>> tasks;
+  for (const WeightBlock& b : blocks) tasks.emplace_back([&] { place(weights, b, source.take(b)); });
+  run_parallel(tasks, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   return std::make_unique<Grok1>(std::move(weights), setup);
 }
 

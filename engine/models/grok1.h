@@ -5,7 +5,8 @@
 
 namespace grokd {
 
-std::unique_ptr<Model> load_grok1(const Checkpoint& checkpoint, const ModelSetup& setup,
-                                  const ProgressSink& progress);
+std::vector<WeightBlock> grok1_blocks(const ModelConfig& config, Shard shard);
+
+std::unique_ptr<Model> load_grok1(BlockSource& source, const ModelSetup& setup);
 
 }  // namespace grokd

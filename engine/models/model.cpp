@@ -8,24 +8,28 @@ namespace grokd {
 
 namespace {
 
-struct Architecture {
-  std::string_view model_type;
-  LoadModel load;
-};
-
 constexpr Architecture kArchitectures[] = {
-    {"grok-1", load_grok1},
+    {"grok-1", grok1_blocks, load_grok1},
 };
 
 }  // namespace
 
-LoadModel find_architecture(std::string_view model_type) {
+const Architecture& find_architecture(std::string_view model_type) {
   std::string known;
   for (const Architecture& a : kArchitectures) {
-    if (a.model_type == model_type) return a.load;
+    if (a.model_type == model_type) return a;
     known += (known.empty() ? "" : ", ") + std::string(a.model_type);
   }
   throw ConfigError("unknown model_type \"" + std::string(model_type) + "\"; known: " + known);
+}
+
+std::unique_ptr<Model> load_from_checkpoint(const Checkpoint& checkpoint, const ModelSetup& setup,
+                                            const ProgressSink& progress) {
+  const Architecture& architecture = find_architecture(setup.config.model_type);
+  const Shard shard{setup.group.rank(), setup.group.size()};
+  const auto source =
+      checkpoint_blocks(checkpoint, setup.backend, architecture.blocks(setup.config, shard), shard, progress);
+  return architecture.load(*source, setup);
 }
 
 }  // namespace grokd

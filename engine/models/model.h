@@ -8,7 +8,9 @@
 
 #include "engine/batch.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/models/block_source.h"
 #include "engine/models/config.h"
+#include "engine/models/weight_block.h"
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
 
@@ -21,11 +23,6 @@ class ForwardObserver {
   virtual void after_attention(int layer, kernels::MatrixView<const float> h) = 0;
   virtual void after_layer(int layer, kernels::MatrixView<const float> h,
                            const kernels::ExpertChoice& choice) = 0;
-};
-
-/// Which part of each matrix a rank of the tensor-parallel group owns.
-struct Shard {
-  int rank = 0, ranks = 1;
 };
 
 /// What a model is loaded with.
@@ -48,9 +45,18 @@ class Model {
                        kernels::MatrixView<float> logits, ForwardObserver* observer) = 0;
 };
 
-using LoadModel = std::unique_ptr<Model> (*)(const Checkpoint&, const ModelSetup&, const ProgressSink&);
+struct Architecture {
+  std::string_view model_type;
+  /// All weights of one rank, the largest blocks that are only needed while others are made first.
+  std::vector<WeightBlock> (*blocks)(const ModelConfig& config, Shard shard);
+  std::unique_ptr<Model> (*load)(BlockSource& source, const ModelSetup& setup);
+};
 
 /// Throws ConfigError naming the unknown model_type and the known ones.
-LoadModel find_architecture(std::string_view model_type);
+const Architecture& find_architecture(std::string_view model_type);
+
+/// Packs this rank's weights as they are read.
+std::unique_ptr<Model> load_from_checkpoint(const Checkpoint& checkpoint, const ModelSetup& setup,
+                                            const ProgressSink& progress);
 
 }  // namespace grokd

@@ -10,6 +10,7 @@
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/op_scratch.h"
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/panels.h"
 
 namespace grokd::kernels {
 namespace {
@@ -50,7 +51,36 @@ void check_expert(const ExpertSource& expert, const ExpertLayout& layout) {
   }
 }
 
+std::size_t shared_scratch(const StepLimits& limits) {
+  const ExpertLayout experts{limits.width, limits.ffn, limits.groups};
+  return std::max(bytes_of<ExpertLists>(limits.tokens * limits.per_token, limits.experts, experts),
+                  bytes_of<TileStarts>(std::max(limits.sequences, limits.tokens)));
+}
+
+/// Of one thread.
+std::size_t own_scratch(const StepLimits& limits, int rows) {
+  std::size_t attention = 0;
+  if (limits.kv_heads > 0) {
+    const int heads_each = limits.heads / limits.kv_heads;
+    attention = bytes_of<AttentionScratch>(std::max(1, kQueriesATile / heads_each) * heads_each,
+                                           limits.head_size, ceil_div(limits.positions, kPagePositions) + 1);
+  }
+  return std::max({
+      attention,
+      bytes_of<PanelScratch>(rows, limits.groups),
+      bytes_of<RouterScratch>(limits.width, limits.experts),
+      bytes_of<DownScratch>(limits.tokens * limits.per_token, limits.groups, limits.per_token),
+      bytes_of<RowScratch>(limits.width),
+      bytes_of<RopeScratch>(limits.head_size),
+      bytes_of<SampleScratch>(limits.vocab),
+  });
+}
+
 }  // namespace
+
+std::size_t cpu_scratch_bytes(const StepLimits& limits, int threads) {
+  return shared_scratch(limits) + static_cast<std::size_t>(threads) * own_scratch(limits, kMostRowsAtOnce);
+}
 
 CpuBackend::CpuBackend(const KernelTable& kernels, int threads)
     : kernels_(kernels), pool_(threads), scratch_(threads) {}
@@ -66,23 +96,8 @@ void CpuBackend::download(void* host, const void* device, std::size_t bytes) {
 }
 
 void CpuBackend::reserve(const StepLimits& limits) {
-  const int entries = limits.tokens * limits.per_token;
-  const ExpertLayout experts{limits.width, limits.ffn, limits.groups};
-  scratch_.reserve_shared(std::max(bytes_of<ExpertLists>(entries, limits.experts, experts),
-                                   bytes_of<TileStarts>(std::max(limits.sequences, limits.tokens))));
-  scratch_.reserve_own(std::max({
-      bytes_of<PanelScratch>(matrix().rows, limits.groups),
-      bytes_of<RouterScratch>(limits.width, limits.experts),
-      bytes_of<DownScratch>(entries, limits.groups, limits.per_token),
-      bytes_of<RowScratch>(limits.width),
-      bytes_of<RopeScratch>(limits.head_size),
-      bytes_of<SampleScratch>(limits.vocab),
-  }));
-  if (limits.kv_heads == 0) return;
-  const int heads_each = limits.heads / limits.kv_heads;
-  scratch_.reserve_own(bytes_of<AttentionScratch>(std::max(1, kQueriesATile / heads_each) * heads_each,
-                                                  limits.head_size,
-                                                  ceil_div(limits.positions, kPagePositions) + 1));
+  scratch_.reserve_shared(shared_scratch(limits));
+  scratch_.reserve_own(own_scratch(limits, matrix().rows));
 }
 
 LinearWeights CpuBackend::pack_linear(std::span<const LinearSource> columns, int groups) {

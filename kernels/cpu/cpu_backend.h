@@ -6,6 +6,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/layout.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -16,6 +17,7 @@ class CpuBackend final : public Backend {
   CpuBackend(const KernelTable& kernels, int threads);
 
   std::string_view name() const override { return kernels_.backend; }
+  std::string_view weight_layout() const override { return kWeightLayout; }
 
   Buffer allocate(std::size_t bytes) override;
   void upload(void* device, const void* host, std::size_t bytes) override;

@@ -10,8 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace grokd::kernels {
+
+/// Of weights; changes with them, so that files packed for another layout are known.
+inline constexpr std::string_view kWeightLayout = "cpu-panels-1";
 
 inline constexpr int kTileColumns = 16;
 inline constexpr int kPanelColumns = 64;

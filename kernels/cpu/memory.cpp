@@ -40,6 +40,8 @@ Buffer allocate_huge(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t memory_taken(std::size_t bytes) { return round_up(bytes, bytes < kSmall ? 64 : kHugePage); }
+
 Buffer allocate_memory(std::size_t bytes) {
   if (bytes == 0) bytes = 64;
   return bytes < kSmall ? allocate_small(bytes) : allocate_huge(bytes);

@@ -11,4 +11,7 @@ namespace grokd::kernels {
 /// std::bad_alloc.
 Buffer allocate_memory(std::size_t bytes);
 
+/// What a block of `bytes` really takes.
+std::size_t memory_taken(std::size_t bytes);
+
 }  // namespace grokd::kernels

@@ -16,5 +16,6 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_bench_kernels(CLI::App& bench, int& exit_code);
 void add_loadtest(CLI::App& app, int& exit_code);
 void add_score(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
 
 }  // namespace grokd::cli

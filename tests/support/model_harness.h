@@ -50,7 +50,7 @@ class ModelHarness {
     }
     logits_ = backend_->allocate(sizeof(float) * kMaxRows * config_.vocab_size);
     const auto checkpoint = open_checkpoint(dir, config_);
-    model_ = find_architecture(config_.model_type)(
+    model_ = load_from_checkpoint(
         *checkpoint,
         {config_, *backend_, group_, max_tokens, kMaxRows, kMaxRows, config_.sequence_len + extra_positions},
         {});
