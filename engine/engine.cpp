@@ -60,7 +60,8 @@ class StepResults {
 /// What `stats` reads without the engine thread.
 struct Counters {
   std::atomic<int> pages_used{0};
-  std::atomic<std::uint64_t> steps{0}, prompt_tokens{0}, generated_tokens{0}, preemptions{0};
+  std::atomic<std::uint64_t> steps{0}, prompt_tokens{0}, generated_tokens{0}, proposed_tokens{0},
+      accepted_tokens{0}, preemptions{0};
   std::atomic<double> last_step_seconds{0}, step_prediction_error{0};
   std::atomic<Clock::rep> progress{0};  // when a step ended or work came after a pause
   std::atomic<bool> idle{true}, failed{false};
@@ -98,6 +99,7 @@ class Engine::Impl {
   void take_in(Clock::time_point now);
   std::string problem(const Request& request) const;
   void run(const Step& step, Clock::time_point begin);
+  void accept(const StepShare& share, Clock::time_point now);
   void observe(const Step& step, double seconds);
   void fail(const std::string& what);
   void end_all(const Abort& abort);
@@ -191,22 +193,29 @@ void Engine::Impl::run(const Step& step, Clock::time_point begin) {
   const auto start = Clock::now();
   runner_->run(step.batch, results_.prepare(step));
   const auto now = Clock::now();
-  for (const auto& share : step.shares) share.sequence->accept(results_.of(share), now);
+  for (const auto& share : step.shares) accept(share, now);
   mark_progress(now);
   observe(step, seconds_between(begin, now));
   step_time_.observe(step.work, seconds_between(start, now));
   counters_.step_prediction_error = step_time_.relative_error();
 }
 
+void Engine::Impl::accept(const StepShare& share, Clock::time_point now) {
+  const int before = share.sequence->completion_tokens();
+  share.sequence->accept(results_.of(share), now);
+  const int drawn = share.sequence->completion_tokens() - before;
+  counters_.generated_tokens += static_cast<std::uint64_t>(drawn);
+  if (share.prefill || share.rows == 1) return;
+  counters_.proposed_tokens += static_cast<std::uint64_t>(share.rows - 1);
+  counters_.accepted_tokens += static_cast<std::uint64_t>(std::max(drawn - 1, 0));
+}
+
 void Engine::Impl::observe(const Step& step, double seconds) {
   StepRecord record{step.batch.tokens(), 0, static_cast<int>(step.shares.size()), seconds,
                     step_time_.predict(step.work)};
   for (const auto& share : step.shares) record.prefill_tokens += share.prefill ? share.rows : 0;
-  const auto drawn = std::count_if(step.batch.sampling.begin(), step.batch.sampling.end(),
-                                   [](const auto& row) { return row.forced < 0; });
   ++counters_.steps;
   counters_.prompt_tokens += static_cast<std::uint64_t>(record.prefill_tokens);
-  counters_.generated_tokens += static_cast<std::uint64_t>(drawn);
   counters_.last_step_seconds = seconds;
   if (observer_) observer_(record);
 }
@@ -246,6 +255,8 @@ EngineStats Engine::Impl::stats() const {
   stats.steps = counters_.steps;
   stats.prompt_tokens = counters_.prompt_tokens;
   stats.generated_tokens = counters_.generated_tokens;
+  stats.proposed_tokens = counters_.proposed_tokens;
+  stats.accepted_tokens = counters_.accepted_tokens;
   stats.preemptions = counters_.preemptions;
   stats.last_step_seconds = counters_.last_step_seconds;
   stats.step_prediction_error = counters_.step_prediction_error;

@@ -40,6 +40,7 @@ struct EngineStats {
   int kv_pages_used = 0, kv_pages_total = 0;
   std::uint64_t steps = 0;
   std::uint64_t prompt_tokens = 0, generated_tokens = 0;
+  std::uint64_t proposed_tokens = 0, accepted_tokens = 0;  // of speculation; accepted ones are generated, too
   std::uint64_t preemptions = 0;  // sequences that had to leave their slot to a higher tier
   double last_step_seconds = 0;
   double step_prediction_error = 0;  // running mean of |predicted / measured - 1|

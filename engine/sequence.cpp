@@ -82,7 +82,8 @@ bool Sequence::wants_logits(int position) const {
 }
 
 int Sequence::rows_within(int rows, int logit_rows) const {
-  rows = std::min(rows, std::max(prompt_rows_left(), 1));
+  const int left = prompt_rows_left();
+  rows = std::min(rows, left > 0 ? left : 1 + proposals_);
   int within = 0;
   while (within < rows) {
     if (wants_logits(fed_ + within) && --logit_rows < 0) break;
@@ -91,17 +92,32 @@ int Sequence::rows_within(int rows, int logit_rows) const {
   return within;
 }
 
+int Sequence::propose(int most) {
+  const Request& request = pending_.request;
+  most = std::min({most, kMaxProposals, request.max_tokens - output_.completion_tokens - 1});
+  const bool possible = most > 0 && !penalised_ && !has_own_mask(output_.completion_tokens);
+  proposals_ =
+      possible ? grokd::propose(tokens_, std::span(proposed_).first(static_cast<std::size_t>(most))) : 0;
+  return proposals_;
+}
+
+TokenId Sequence::token_to_feed(int position) const {
+  return position < size() ? tokens_[static_cast<std::size_t>(position)]
+                           : proposed_[static_cast<std::size_t>(position - size())];
+}
+
 void Sequence::feed(int rows, Batch& batch) {
   const int first_row = batch.tokens();
   batch.sequences.push_back({first_row, rows, fed_, pages});
   first_logits_ = -1;
   for (int row = 0; row < rows; ++row, ++fed_) {
-    batch.ids.push_back(tokens_[static_cast<std::size_t>(fed_)]);
+    batch.ids.push_back(token_to_feed(fed_));
     if (!wants_logits(fed_)) continue;
     if (first_logits_ < 0) first_logits_ = fed_;
     batch.logit_rows.push_back(first_row + row);
     batch.sampling.push_back(sampling_row(fed_));
   }
+  proposals_fed_ = std::max(fed_ - size(), 0);
 }
 
 kernels::SamplingRow Sequence::sampling_row(int position) {
@@ -121,23 +137,30 @@ kernels::SamplingRow Sequence::sampling_row(int position) {
   row.frequency_penalty = from.frequency_penalty;
   row.counts = counts_.all();
   row.biases = from.logit_bias;
-  row.mask = choose_mask()->words();
+  const int index = position + 1 - prompt_size_;
+  row.mask = choose_mask(index)->words();
   row.seed = from.seed;
-  row.draw = static_cast<std::uint32_t>(output_.completion_tokens);
+  row.draw = static_cast<std::uint32_t>(index);
   row.choice = from.choice;
   return row;
 }
 
-const TokenMask* Sequence::choose_mask() {
+bool Sequence::has_own_mask(int index) const {
   const Request& request = pending_.request;
-  const bool early = output_.completion_tokens < request.min_tokens;
-  if (request.constraint || (early && !request.stop_token_ids.empty())) return own_mask();
+  return request.constraint || (index < request.min_tokens && !request.stop_token_ids.empty());
+}
+
+/// For the token of this index in the answer.
+const TokenMask* Sequence::choose_mask(int index) {
+  if (has_own_mask(index)) return own_mask(index);
+  const Request& request = pending_.request;
+  const bool early = index < request.min_tokens;
   return early && !request.ignore_eos ? &rules_.masks.no_end : &rules_.masks.any;
 }
 
-const TokenMask* Sequence::own_mask() {
+const TokenMask* Sequence::own_mask(int index) {
   const Request& request = pending_.request;
-  const bool early = output_.completion_tokens < request.min_tokens;
+  const bool early = index < request.min_tokens;
   mask_ = rules_.masks.any;
   if (early && !request.ignore_eos) mask_.forbid(rules_.special.eos);
   if (early)
@@ -155,8 +178,10 @@ const TokenMask* Sequence::own_mask() {
 }
 
 void Sequence::accept(std::span<const kernels::SampledToken> sampled, Clock::time_point now) {
+  const int known = size();
   for (std::size_t i = 0; i < sampled.size() && !finished(); ++i) {
     const int position = first_logits_ + static_cast<int>(i);
+    if (position >= known && tokens_.back() != proposed_[static_cast<std::size_t>(position - known)]) break;
     if (!sampled[i].finite) {
       abort({FinishReason::error, false, "the model gave logits that are not finite", true}, now);
     } else if (position + 1 < prompt_size_) {
@@ -165,9 +190,21 @@ void Sequence::accept(std::span<const kernels::SampledToken> sampled, Clock::tim
       append(sampled[i], now);
     }
   }
+  judge_proposals(known, size() - known);
+  fed_ = std::min(fed_, size() - 1);
   if (!finished() && pending_.request.max_tokens == 0 && prompt_rows_left() == 0) {
     finish(FinishReason::length, now);
   }
+}
+
+/// Proposals that were not fed are judged too, by the one token that was drawn: a text that begins to repeat
+/// itself is noticed.
+void Sequence::judge_proposals(int known, int appended) {
+  if (proposals_ > 0 && appended > 0) {
+    const bool first_held = tokens_[static_cast<std::size_t>(known)] == proposed_[0];
+    record_.learn(std::max(proposals_fed_, 1), proposals_fed_ > 0 ? appended - 1 : int{first_held});
+  }
+  proposals_ = proposals_fed_ = 0;
 }
 
 void Sequence::score(int position, const kernels::SampledToken& sampled) {

@@ -1,6 +1,7 @@
 #pragma once
 // One request while it runs: what it feeds next, how its next token is drawn, when its answer ends.
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -10,6 +11,7 @@
 #include "engine/batch.h"
 #include "engine/prefix_cache.h"
 #include "engine/request.h"
+#include "engine/speculation.h"
 #include "engine/token_counts.h"
 #include "engine/token_mask.h"
 #include "engine/tokenizer.h"
@@ -86,12 +88,17 @@ class Sequence {
   int prompt_rows_left() const;
   /// The most rows, at most `rows`, that ask for at most `logit_rows` rows of logits. 0 if there are none.
   int rows_within(int rows, int logit_rows) const;
+  /// Guesses up to `most` of the tokens after the next one, if its sampling does not depend on more than the
+  /// tokens before. The number guessed; so many rows more may be fed than the next one.
+  int propose(int most);
+  const ProposalRecord& proposals() const { return record_; }
   /// Appends the next `rows` rows to the batch.
   void feed(int rows, Batch& batch);
   /// Log-probabilities wanted for each row of logits.
   int top_logprobs() const { return std::max(pending_.request.sampling.top_logprobs, 0); }
 
-  /// The results of the rows of logits that the last feed asked for; the answer may end.
+  /// The results of the rows of logits that the last feed asked for; the answer may end. Rows after the first
+  /// proposal that does not hold are dropped, and the next feed overwrites them.
   void accept(std::span<const kernels::SampledToken> sampled, Clock::time_point now);
   void abort(const Abort& abort, Clock::time_point now);
   bool finished() const { return output_.finish != FinishReason::none; }
@@ -113,8 +120,11 @@ class Sequence {
   int size() const { return static_cast<int>(tokens_.size()); }
   bool wants_logits(int position) const;
   kernels::SamplingRow sampling_row(int position);
-  const TokenMask* choose_mask();
-  const TokenMask* own_mask();
+  const TokenMask* choose_mask(int index);
+  const TokenMask* own_mask(int index);
+  TokenId token_to_feed(int position) const;
+  bool has_own_mask(int index) const;
+  void judge_proposals(int known, int appended);
   void score(int position, const kernels::SampledToken& sampled);
   void append(const kernels::SampledToken& sampled, Clock::time_point now);
   bool ends_by_eos(TokenId id) const;
@@ -126,11 +136,14 @@ class Sequence {
   AnswerText text_;
   std::vector<TokenId> tokens_;  // the prompt, then what was sampled
   const int prompt_size_;
-  TokenCounts counts_;     // only of penalised sequences
-  TokenMask mask_;         // only of sequences with stop ids to hold off or a constraint
-  int fed_ = 0;            // positions in the cache
-  int first_logits_ = 0;   // first position of the last feed that asked for logits
-  int scored_ = 0;         // tokens of the prompt that have their score
+  TokenCounts counts_;    // only of penalised sequences
+  TokenMask mask_;        // only of sequences with stop ids to hold off or a constraint
+  int fed_ = 0;           // positions in the cache
+  int first_logits_ = 0;  // first position of the last feed that asked for logits
+  int scored_ = 0;        // tokens of the prompt that have their score
+  std::array<TokenId, kMaxProposals> proposed_{};  // after the tokens known
+  int proposals_ = 0, proposals_fed_ = 0;
+  ProposalRecord record_;
   bool dead_end_ = false;  // the constraint lets nothing follow
   RequestOutput output_;   // the next piece
 };

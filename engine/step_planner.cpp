@@ -9,11 +9,51 @@ const Step& StepPlanner::plan(std::span<const std::unique_ptr<Sequence>> running
   step_.batch.clear();
   step_.shares.clear();
   step_.work = {};
-  for (const auto& sequence : running) {
-    if (!sequence->finished() && sequence->prompt_rows_left() == 0) give(*sequence, 1, false);
-  }
+  give_decodes(running);
   give_prompts(running);
   return step_;
+}
+
+void StepPlanner::give_decodes(std::span<const std::unique_ptr<Sequence>> running) {
+  const auto decodes = [](const auto& sequence) {
+    return !sequence->finished() && sequence->prompt_rows_left() == 0;
+  };
+  StepWork work;
+  for (const auto& sequence : running) {
+    if (decodes(sequence)) work.add_rows(1, sequence->next_position(), 1);
+  }
+  const bool speculate = policy_.speculate && model_.ready();
+  const double tokens_per_second = speculate && work.tokens > 0 ? work.tokens / model_.predict(work) : 0;
+  for (const auto& sequence : running) {
+    if (!decodes(sequence)) continue;
+    // Beside the proposals prompts keep their least rows, and one of them its row of logits.
+    const int room = std::min(limits_.step_tokens - work.tokens - policy_.min_prefill_rows,
+                              limits_.logit_rows - work.logit_rows - 1);
+    const int proposals = speculate ? worthwhile_proposals(*sequence, work, tokens_per_second, room) : 0;
+    work.add_rows(proposals, sequence->next_position() + 1, proposals);
+    give(*sequence, 1 + proposals, false);
+  }
+}
+
+/// So many that the tokens they are expected to bring exceed by most those that all sequences together could
+/// have had in the time they cost.
+int StepPlanner::worthwhile_proposals(Sequence& sequence, const StepWork& work, double tokens_per_second,
+                                      int room) const {
+  constexpr double kLeastGain = 0.02;  // tokens
+  const int most = room > 0 ? sequence.propose(room) : 0;
+  const double seconds = model_.predict(work);
+  double best_gain = kLeastGain;
+  int best = 0;
+  for (int count = 1; count <= most; ++count) {
+    StepWork longer = work;
+    longer.add_rows(count, sequence.next_position() + 1, count);
+    const double cost = (model_.predict(longer) - seconds) * tokens_per_second;
+    const double gain = sequence.proposals().expected(count) - cost;
+    if (gain <= best_gain) continue;
+    best_gain = gain;
+    best = count;
+  }
+  return best;
 }
 
 /// Seconds that the whole step may take. Where nothing decodes, nobody waits for its end.

@@ -25,6 +25,7 @@ struct StepPolicy {
   double itl_target_seconds = 0.05;
   int min_prefill_rows = 4;  // rows of prompts in a step, bound or not, while there are any
   bool prefix_cache = true;  // prompts that begin alike share the pages of their beginning
+  bool speculate = false;    // tokens that the text itself suggests are checked several in a step
 };
 
 inline constexpr double kPrefillStretch = 1.5;
@@ -48,14 +49,17 @@ class StepPlanner {
   StepPlanner(const SchedulerLimits& limits, const StepPolicy& policy, const StepTimeModel& model)
       : limits_(limits), policy_(policy), model_(model) {}
 
-  /// One row of every decoding sequence, then as many rows of prompts as the bound allows, in the order of
-  /// `running`. The step stays valid until the next call.
+  /// One row of every decoding sequence, and proposals where they are worth their time; then as many rows of
+  /// prompts as the bound allows, in the order of `running`. The step stays valid until the next call.
   const Step& plan(std::span<const std::unique_ptr<Sequence>> running);
   /// What steps cost while `decoding` sequences decode at this position.
   StepForecast forecast(int decoding, int position) const;
 
  private:
   void give(Sequence& sequence, int rows, bool prefill);
+  void give_decodes(std::span<const std::unique_ptr<Sequence>> running);
+  int worthwhile_proposals(Sequence& sequence, const StepWork& work, double tokens_per_second,
+                           int room) const;
   void give_prompts(std::span<const std::unique_ptr<Sequence>> running);
   int rows_within(double seconds, StepWork work, int position, int most) const;
   double budget(const StepWork& decodes) const;

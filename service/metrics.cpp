@@ -81,6 +81,16 @@ class Metrics::Impl {
   std::array<Counter*, kRejections.size()> rejections{};
   Counter& prompt_tokens = counter("grokd_prompt_tokens_total", "Prompt tokens fed to the model");
   Counter& generation_tokens = counter("grokd_generation_tokens_total", "Tokens generated");
+  Counter& cached_tokens =
+      counter("grokd_cached_prompt_tokens_total", "Prompt tokens found in the prefix cache");
+  Counter& proposed_tokens =
+      counter("grokd_speculation_proposed_tokens_total", "Tokens fed that the text only suggested");
+  Counter& accepted_tokens =
+      counter("grokd_speculation_accepted_tokens_total", "Those of them that were drawn");
+  Counter& preemptions =
+      counter("grokd_preemptions_total", "Sequences that left their slot to a higher tier");
+  Gauge& step_error = gauge("grokd_engine_step_prediction_error_ratio",
+                            "Mean relative error of the predicted time of a step");
   Gauge& running = gauge("grokd_requests_running", "Sequences in a slot");
   Gauge& waiting = gauge("grokd_requests_waiting", "Sequences waiting for a slot");
   Gauge& kv_usage = gauge("grokd_kv_cache_usage_ratio", "Pages of the KV cache in use, 0 to 1");
@@ -123,6 +133,10 @@ void Metrics::Impl::update(const EngineStats& stats) {
   kv_usage.Set(usage);
   prompt_tokens.Increment(static_cast<double>(stats.prompt_tokens) - prompt_tokens.Value());
   generation_tokens.Increment(static_cast<double>(stats.generated_tokens) - generation_tokens.Value());
+  proposed_tokens.Increment(static_cast<double>(stats.proposed_tokens) - proposed_tokens.Value());
+  accepted_tokens.Increment(static_cast<double>(stats.accepted_tokens) - accepted_tokens.Value());
+  preemptions.Increment(static_cast<double>(stats.preemptions) - preemptions.Value());
+  step_error.Set(stats.step_prediction_error);
   describe_cache(stats);
   if (!vllm_names_) return;
   gauge("vllm:num_requests_running", "As vLLM names it").Set(stats.running);
@@ -152,6 +166,7 @@ void Metrics::observe_sequence(const RequestOutput& last) {
   const RequestTimes& times = last.times;
   impl_->prompt_size.Observe(last.prompt_tokens);
   impl_->answer_size.Observe(last.completion_tokens);
+  impl_->cached_tokens.Increment(last.cached_tokens);
   if (times.admitted == Clock::time_point()) return;  // ended before it had a slot
   impl_->queue.Observe(seconds_between(times.submitted, times.admitted));
   impl_->end_to_end.Observe(seconds_between(times.submitted, times.finished));

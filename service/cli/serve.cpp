@@ -57,6 +57,8 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
   add(app, "--backend", config.runner.backend, "cpu or reference")
       ->check(CLI::IsMember({"cpu", "reference"}));
   add(app, "--threads", config.runner.cpu.threads, "threads of the CPU backend; 0 = all cores");
+  app.add_flag("--force-threads", config.runner.cpu.force_threads, "allow more threads than cores");
+  add(app, "--tensor-parallel", config.runner.tensor_parallel, "ranks that share the model and the threads; 0 = as it is packed, else 1");
   add(app, "--isa", config.runner.cpu.isa, "scalar, avx2 or avx512; default: the best of this machine");
   add(app, "--context", config.runner.context, "longest sequence in tokens; 0 = the model's own")
       ->envname("GROK_MAX_SEQ_LEN");
@@ -68,6 +70,17 @@ void add_engine_flags(CLI::App& app, ServerConfig& config) {
   EngineConfig& engine = config.engine;
   add(app, "--slots", engine.slots, "sequences running at once")->check(CLI::Range(1, 4096));
   add(app, "--step-tokens", engine.step_tokens, "most tokens in one step")->check(CLI::Range(1, 65536));
+  app.add_option_function<double>(
+         "--itl-target-ms", [&engine](const double& ms) { engine.step.itl_target_seconds = ms / 1000; },
+         "prompts fed beside decodes may lengthen a step to so much, or to 1.5 x what the decodes take "
+         "alone; 0 = no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("50");
+  app.add_flag("--prefix-cache,!--no-prefix-cache", engine.step.prefix_cache,
+               "prompts that begin alike share pages of the cache (the default)");
+  engine.step.speculate = true;
+  app.add_flag("--speculation,!--no-speculation", engine.step.speculate,
+               "check tokens that the text suggests several in a step, where that is faster (the default)");
   add(app, "--max-waiting", engine.max_waiting, "requests waiting for a slot")->check(CLI::NonNegativeNumber);
   add(app, "--max-waiting-tokens", engine.max_waiting_tokens, "their prompt tokens")
       ->check(CLI::PositiveNumber);

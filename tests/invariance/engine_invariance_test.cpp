@@ -32,6 +32,7 @@ struct ModelEngine {
       : config(load_model_config(dir)), tokenizer(load_tokenizer(dir, config)) {
     RunnerOptions options;
     options.cpu.threads = 2;
+    options.cpu.force_threads = true;
     options.max_sequences = slots;
     options.max_batch_tokens = 96;
     auto runner = load_model(dir, config, options, {});
@@ -100,6 +101,56 @@ TEST_CASE("an answer has the same bits whether its prompt's beginning was found 
       cached += first.last().cached_tokens;
     }
     CHECK((cached > 0 || context < 200));
+  }
+}
+
+/// Prompts that repeat themselves, so that there is something to propose, and a loop of a small model's own.
+std::vector<TokenId> repetitive_prompt(const ModelConfig& config, std::mt19937& random) {
+  const auto phrase = random_ids(config, random, 3 + static_cast<int>(random() % 20));
+  std::vector<TokenId> prompt;
+  for (auto times = 1 + random() % 4; times > 0; --times) {
+    prompt.insert(prompt.end(), phrase.begin(), phrase.end());
+  }
+  return prompt;
+}
+
+TEST_CASE("answers have the same bits with speculation and without, alone and in company") {
+  std::uint64_t accepted = 0;
+  for (const std::string& dir : model_dirs()) {
+    CAPTURE(dir);
+    ModelEngine with(dir, {.speculate = true}), without(dir, {.speculate = false});
+    std::mt19937 random(2);
+    std::vector<test::Answer> ours(20), theirs(20);
+    std::vector<RequestHandle> handles;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const auto prompt = repetitive_prompt(with.config, random);
+      const int tokens = 8 + static_cast<int>(random() % 60);
+      handles.push_back(with.submit(request_of(prompt, tokens, i), ours[i]));
+      handles.push_back(without.submit(request_of(prompt, tokens, i), theirs[i]));
+    }
+    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(bits_of(ours[i]) == bits_of(theirs[i]));
+    accepted += with.engine->stats().accepted_tokens;
+  }
+  CHECK(accepted > 0);
+}
+
+TEST_CASE("answers have the same bits when higher tiers make them pause and compute again") {
+  for (const std::string& dir : model_dirs()) {
+    CAPTURE(dir);
+    ModelEngine crowded(dir, {}, 2), quiet(dir, {}, 2);
+    std::mt19937 random(3);
+    std::vector<test::Answer> ours(24), theirs(24);
+    std::vector<RequestHandle> handles;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const auto prompt = random_ids(crowded.config, random, 1 + static_cast<int>(random() % 100));
+      const int tokens = 4 + static_cast<int>(random() % 20);
+      auto request = request_of(prompt, tokens, i);
+      request.tier = 2 - static_cast<int>(i % 3);
+      handles.push_back(crowded.submit(std::move(request), ours[i]));
+      const auto alone = quiet.submit(request_of(prompt, tokens, i), theirs[i]);
+      theirs[i].wait();
+    }
+    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(bits_of(ours[i]) == bits_of(theirs[i]));
   }
 }
 
