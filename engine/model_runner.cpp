@@ -6,7 +6,7 @@
 
 #include "engine/memory_plan.h"
 #include "engine/mesh.h"
-#include "engine/models/model.h"
+#include "engine/model_files.h"
 #include "kernels/thread_group.h"
 
 namespace grokd {
@@ -60,8 +60,7 @@ RunnerLimits make_limits(const ModelConfig& config, const RunnerOptions& options
 /// kv_bytes: of one of `ranks` ranks in this process.
 void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
   kv_bytes *= static_cast<std::size_t>(ranks);
-  const std::size_t need = weight_bytes(config, ranks) + kv_bytes,
-                    have = available_memory_bytes();
+  const std::size_t need = weight_bytes(config, ranks) + kv_bytes, have = available_memory_bytes();
   if (have != 0 && need > have) {
     throw ConfigError("model " + config.name + " needs " + mebibytes(need) + " of memory (" +
                       mebibytes(kv_bytes) + " of it KV cache); this machine has " + mebibytes(have) +
@@ -72,7 +71,7 @@ void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
 /// One rank's device: its slice of the weights and of the cache.
 class RankModel {
  public:
-  RankModel(const Checkpoint& checkpoint, const ModelConfig& config, const RunnerOptions& options,
+  RankModel(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
             kernels::Communicator& group, const ProgressSink& progress)
       : backend_(make_backend(options)), leads_(group.rank() == 0) {
     const int kv_heads = config.num_kv_heads / group.size();
@@ -85,10 +84,10 @@ class RankModel {
       kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, kv_heads, config.key_size});
     }
     if (leads_) logits_ = backend_->allocate(sizeof(float) * limits_.max_logit_rows * config.vocab_size);
-    model_ = load_from_checkpoint(checkpoint,
-                                  {config, *backend_, group, limits_.max_batch_tokens, limits_.max_sequences,
-                                   limits_.max_logit_rows, limits_.context},
-                                  progress);
+    model_ = load_weights(files,
+                          {config, *backend_, group, limits_.max_batch_tokens, limits_.max_sequences,
+                           limits_.max_logit_rows, limits_.context},
+                          progress);
   }
 
   const RunnerLimits& limits() const { return limits_; }
@@ -112,9 +111,9 @@ class RankModel {
 
 class LocalModelRunner final : public ModelRunner {
  public:
-  LocalModelRunner(const Checkpoint& checkpoint, const ModelConfig& config, const RunnerOptions& options,
+  LocalModelRunner(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
                    const ProgressSink& progress)
-      : model_(checkpoint, config, options, group_, progress) {}
+      : model_(files, config, options, group_, progress) {}
 
   const RunnerLimits& limits() const override { return model_.limits(); }
   void run(const Batch& batch, std::span<kernels::SampledToken> sampled) override {
@@ -129,12 +128,12 @@ class LocalModelRunner final : public ModelRunner {
 /// Every rank but the first runs in a thread of its own and waits for steps; the first is the caller.
 class GroupModelRunner final : public ModelRunner {
  public:
-  GroupModelRunner(const Checkpoint& checkpoint, const ModelConfig& config, const RunnerOptions& options,
+  GroupModelRunner(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
                    const ProgressSink& progress)
       : group_(options.tensor_parallel), steps_(options.tensor_parallel) {
     const RunnerOptions each = options_of_rank(options);
     for (int r = 0; r < options.tensor_parallel; ++r) {
-      ranks_.push_back(std::make_unique<RankModel>(checkpoint, config, each, group_.rank(r),
+      ranks_.push_back(std::make_unique<RankModel>(files, config, each, group_.rank(r),
                                                    r == 0 ? progress : ProgressSink{}));
     }
     for (int r = 1; r < options.tensor_parallel; ++r) threads_.emplace_back([this, r] { follow(r); });
@@ -194,15 +193,29 @@ class GroupModelRunner final : public ModelRunner {
 
 }  // namespace
 
+namespace {
+
+int rank_count(const std::string& model_dir, int packed, int asked) {
+  if (packed == 0) return asked == 0 ? 1 : asked;
+  if (asked != 0 && asked != packed)
+    throw ConfigError(model_dir + ": is packed for tensor parallel " + std::to_string(packed) + ", not " +
+                      std::to_string(asked));
+  return packed;
+}
+
+}  // namespace
+
 std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const ModelConfig& config,
-                                        const RunnerOptions& options, const ProgressSink& progress) {
+                                        const RunnerOptions& asked, const ProgressSink& progress) {
   try {
+    const auto files = open_model_files(model_dir, config);
+    RunnerOptions options = asked;
+    options.tensor_parallel = rank_count(model_dir, files->ranks(), asked.tensor_parallel);
     check_mesh(config, {1, options.tensor_parallel});
-    const auto checkpoint = open_checkpoint(model_dir, config);
     if (options.tensor_parallel > 1) {
-      return std::make_unique<GroupModelRunner>(*checkpoint, config, options, progress);
+      return std::make_unique<GroupModelRunner>(*files, config, options, progress);
     }
-    return std::make_unique<LocalModelRunner>(*checkpoint, config, options, progress);
+    return std::make_unique<LocalModelRunner>(*files, config, options, progress);
   } catch (const std::bad_alloc&) {
     throw ConfigError("model " + config.name + " does not fit into memory");
   }

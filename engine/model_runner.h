@@ -34,7 +34,9 @@ class ModelRunner {
 struct RunnerOptions {
   std::string backend = "cpu";  // "cpu" or "reference"
   kernels::CpuOptions cpu;
-  int tensor_parallel = 1;  // ranks, each with its slice of the weights and its share of the threads
+  // Ranks, each with its slice of the weights and its share of the threads; 0 = as the files are packed,
+  // else 1.
+  int tensor_parallel = 0;
   int context = 0;  // 0 = the model's own; otherwise at most that
   int max_sequences = 16;
   int max_batch_tokens = 512;

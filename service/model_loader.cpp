@@ -8,40 +8,12 @@
 #include <utility>
 
 #include "api/error.h"
+#include "engine/model_files.h"
 #include "engine/model_runner.h"
 #include "service/metrics.h"
 
 namespace grokd {
 namespace {
-
-/// FNV-1a.
-class Hash {
- public:
-  void add(std::string_view bytes) {
-    for (unsigned char byte : bytes) value_ = (value_ ^ byte) * 0x100000001b3ULL;
-  }
-  std::string hex8() const {
-    char text[9];
-    std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(value_ ^ (value_ >> 32)));
-    return text;
-  }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325ULL;
-};
-
-/// A sample of each tensor's bytes: reading all of a large model would double the time to load.
-std::string weights_hash(const std::string& model_dir, const ModelConfig& config) {
-  constexpr std::size_t kSampledBytes = 4096;
-  Hash hash;
-  const auto checkpoint = open_checkpoint(model_dir, config);
-  for (const CheckpointTensor& tensor : checkpoint->tensors()) {
-    const auto* bytes = reinterpret_cast<const char*>(tensor.weight.data);
-    hash.add(tensor.path);
-    hash.add({bytes, std::min(kSampledBytes, tensor.weight.bytes())});
-  }
-  return hash.hex8();
-}
 
 std::unique_ptr<LoadedModel> load(Server& server) {
   const ServerConfig& config = server.config();
@@ -68,7 +40,7 @@ std::unique_ptr<LoadedModel> load(Server& server) {
 
 std::string fingerprint_of(const std::string& model_dir, const ModelConfig& config,
                            const std::string& backend) {
-  return "grokd-" GROKD_VERSION "-" + weights_hash(model_dir, config) + "-" + backend;
+  return "grokd-" GROKD_VERSION "-" + open_model_files(model_dir, config)->fingerprint() + "-" + backend;
 }
 
 namespace {

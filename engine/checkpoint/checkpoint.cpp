@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "engine/checkpoint/packed_file.h"
 #include "engine/checkpoint/xai_checkpoint.h"
 
 namespace grokd {
@@ -41,6 +42,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& model_dir, const 
                                             const LoadRules& rules) {
   const std::string folder = (std::filesystem::path(model_dir) / config.checkpoint).string();
   if (!std::filesystem::is_directory(folder)) throw ConfigError(folder + ": no such checkpoint folder");
+  if (packed_ranks(folder) > 0)
+    throw ConfigError(folder + ": is packed, its tensors cannot be read one by one (grokd verify checks it)");
   std::string known;
   for (const Form& form : kForms) {
     if (form.recognise(folder)) return form.open(folder, config, rules);

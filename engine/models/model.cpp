@@ -23,13 +23,4 @@ const Architecture& find_architecture(std::string_view model_type) {
   throw ConfigError("unknown model_type \"" + std::string(model_type) + "\"; known: " + known);
 }
 
-std::unique_ptr<Model> load_from_checkpoint(const Checkpoint& checkpoint, const ModelSetup& setup,
-                                            const ProgressSink& progress) {
-  const Architecture& architecture = find_architecture(setup.config.model_type);
-  const Shard shard{setup.group.rank(), setup.group.size()};
-  const auto source =
-      checkpoint_blocks(checkpoint, setup.backend, architecture.blocks(setup.config, shard), shard, progress);
-  return architecture.load(*source, setup);
-}
-
 }  // namespace grokd

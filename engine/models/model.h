@@ -55,8 +55,4 @@ struct Architecture {
 /// Throws ConfigError naming the unknown model_type and the known ones.
 const Architecture& find_architecture(std::string_view model_type);
 
-/// Packs this rank's weights as they are read.
-std::unique_ptr<Model> load_from_checkpoint(const Checkpoint& checkpoint, const ModelSetup& setup,
-                                            const ProgressSink& progress);
-
 }  // namespace grokd

@@ -17,5 +17,7 @@ void add_bench_kernels(CLI::App& bench, int& exit_code);
 void add_loadtest(CLI::App& app, int& exit_code);
 void add_score(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
+void add_pack(CLI::App& app, int& exit_code);
+void add_verify(CLI::App& app, int& exit_code);
 
 }  // namespace grokd::cli

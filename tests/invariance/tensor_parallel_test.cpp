@@ -6,6 +6,7 @@
 
 #include "engine/checkpoint/synthetic_model.h"
 #include "engine/model_runner.h"
+#include "engine/pack_model.h"
 #include "kernels/thread_group.h"
 #include "tests/support/temp_folder.h"
 
@@ -78,6 +79,18 @@ TEST_CASE("two ranks give the bits of one on the golden models") {
   for (const std::string dir : {GROKD_CHECKPOINT_DIR "/tiny-b", GROKD_DEMO_MODEL}) {
     CAPTURE(dir);
     check_ranks(dir, {2});
+  }
+}
+
+TEST_CASE("a packed model gives the bits of its checkpoint, for one rank and for two") {
+  for (const std::string dir : {GROKD_CHECKPOINT_DIR "/tiny-b", GROKD_DEMO_MODEL}) {
+    CAPTURE(dir);
+    const auto unpacked = answer_bits(dir, 1);
+    for (const int ranks : {1, 2}) {
+      const test::TempFolder folder;
+      pack_model(dir, load_model_config(dir), folder.path(), {.tensor_parallel = ranks}, {});
+      CHECK(answer_bits(folder.path(), 0) == unpacked);
+    }
   }
 }
 

@@ -20,7 +20,7 @@ FOLDERS = {
 LIBRARIES = {
     "kernels": set(),
     "api": {"nlohmann"},
-    "engine": {"nlohmann", "sentencepiece"},
+    "engine": {"nlohmann", "sentencepiece", "xxhash"},
     "service": {"boost", "prometheus", "cli11", "spdlog"},
 }
 # Allowed in one subfolder only.
@@ -31,7 +31,7 @@ LIBRARIES_BELOW = {
 }
 # Slow to compile or ours alone to know: only in .cpp and .cu files.
 HEAVY = {
-    "engine": {"nlohmann", "sentencepiece"},
+    "engine": {"nlohmann", "sentencepiece", "xxhash"},
     "kernels": {"cuda", "nccl", "mpi"},
     "service": {"prometheus", "cli11", "spdlog"},
 }
@@ -40,6 +40,7 @@ HEAVY_HEADERS = re.compile(r"^boost/(beast|asio/(ssl|spawn)|asio\.hpp|json|url|p
 LIBRARY_OF = [
     (re.compile(r"^nlohmann/"), "nlohmann"),
     (re.compile(r"^sentencepiece"), "sentencepiece"),
+    (re.compile(r"^xxhash\.h"), "xxhash"),
     (re.compile(r"^boost/"), "boost"),
     (re.compile(r"^prometheus/"), "prometheus"),
     (re.compile(r"^CLI/"), "cli11"),

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/models/model.h"
+#include "engine/model_files.h"
 #include "kernels/backend.h"
 
 namespace grokd::test {
@@ -49,9 +49,8 @@ class ModelHarness {
       kv_.push_back({kv_memory_.data() + page * pages * i, page, config_.num_kv_heads, config_.key_size});
     }
     logits_ = backend_->allocate(sizeof(float) * kMaxRows * config_.vocab_size);
-    const auto checkpoint = open_checkpoint(dir, config_);
-    model_ = load_from_checkpoint(
-        *checkpoint,
+    model_ = load_weights(
+        *open_model_files(dir, config_),
         {config_, *backend_, group_, max_tokens, kMaxRows, kMaxRows, config_.sequence_len + extra_positions},
         {});
     for (int i = pages - 1; i >= 0; --i) free_.push_back(i);
