@@ -20,12 +20,14 @@ inline __m512i four_inputs(const std::byte* x) {
   return _mm512_set1_epi32(four);
 }
 
-inline void prefetch(PrefetchWalk& walk) {
-  for (int line = 0; line < walk.lines_per_step; ++line) {
-    _mm_prefetch(reinterpret_cast<const char*>(walk.next + 64 * line), _MM_HINT_T1);
-  }
-  walk.next += 64 * walk.lines_per_step;
-}
+/// A walk shared by several passes. Its lines are spread evenly over the steps: a burst of them would keep
+/// the loads that follow waiting.
+struct Ahead {
+  PrefetchWalk& walk;
+  int period;  // steps of all passes for which walk.lines_per_step lines are due
+
+  Ahead(PrefetchWalk& shared, int passes) : walk(shared), period(kStepsAPrefetch * passes) {}
+};
 
 /// high - sums; the stored sums are the columns' times 128.
 inline Ints centred(__m512i high, const std::byte* sums, int c) {
@@ -33,13 +35,34 @@ inline Ints centred(__m512i high, const std::byte* sums, int c) {
 }
 
 constexpr int kSmallSumSteps = 128;  // 4 * 128 products of a code and a weight stay below 2^31
+constexpr int kTileRows = 3;         // whose sums fill the registers
+constexpr int kMostRows = 12;
+constexpr int kChunkSteps = 64;  // 16 KiB of weights: what several tiles of rows find in the nearest cache
 
-/// The end of a panel: scales behind the sums at `w`, kSmall: join_small_planes will do.
+/// Sums of a tile of rows between two chunks.
+struct KeptSums {
+  __m512i high[kTileRows][kTiles], low[kTileRows][kTiles];
+};
+
+/// One call's arguments; a tile of rows is a part of them.
+struct PanelCall {
+  const std::byte* const* x;
+  const float* x_scale;
+  int plane;
+  const std::byte* weights;
+  int steps;
+  float* y;
+  std::ptrdiff_t y_stride;
+};
+
+/// The end of a panel: the columns' sums at `w`, the scales behind them. kSmall: join_small_planes will do.
 template <int kRows, bool kSmall>
 inline void finish_rows(const __m512i (&high)[kRows][kTiles], const __m512i (&low)[kRows][kTiles],
                         const float* x_scale, const std::byte* w, float* y, std::ptrdiff_t y_stride) {
   const auto* w_scale = reinterpret_cast<const float*>(w + 64 * kTiles);
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
     for (int c = 0; c < kTiles; ++c) {
       const Ints upper = centred(high[r][c], w, c), lower{low[r][c]};
       const Floats sum = kSmall ? join_small_planes(upper, lower) : join_planes(upper, lower);
@@ -48,49 +71,70 @@ inline void finish_rows(const __m512i (&high)[kRows][kTiles], const __m512i (&lo
   }
 }
 
+/// Steps [k, end) of rows [first, first + kRows). The arrays stay in registers: all is in one function.
 template <int kRows>
-void panel_rows(const std::byte* const* x, const float* x_scale, int plane, const std::byte* w, int steps,
-                PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
-  const std::byte* row[kRows];
+void tile_steps(const PanelCall& call, int first, int k, int end, KeptSums& kept, const Ahead& ahead) {
+  const std::byte *row[kRows], *w = call.weights + std::ptrdiff_t{kStep} * k;
+  const int plane = call.plane;
   __m512i high[kRows][kTiles], low[kRows][kTiles];
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    row[r] = x[r];
-    for (int c = 0; c < kTiles; ++c) high[r][c] = low[r][c] = _mm512_setzero_si512();
+    row[r] = call.x[first + r];
+#pragma GCC unroll 4
+    for (int c = 0; c < kTiles; ++c) {
+      high[r][c] = k == 0 ? _mm512_setzero_si512() : kept.high[r][c];
+      low[r][c] = k == 0 ? _mm512_setzero_si512() : kept.low[r][c];
+    }
   }
-  for (int k = 0; k < steps;) {
-    prefetch(walk);
-    const int end = k + kStepsAPrefetch < steps ? k + kStepsAPrefetch : steps;
-    for (; k < end; ++k, w += kStep) {
-      __m512i tiles[kTiles];
+  const std::byte* line = ahead.walk.next;
+  const int lines = ahead.walk.lines_per_step, period = ahead.period;
+  int due = 0;
+  for (; k < end; ++k, w += kStep) {
+    for (due += lines; due >= period; due -= period, line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T1);
+    __m512i tiles[kTiles];
 #pragma GCC unroll 4
-      for (int c = 0; c < kTiles; ++c) tiles[c] = tile(w, c);
+    for (int c = 0; c < kTiles; ++c) tiles[c] = tile(w, c);
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        const __m512i hi = four_inputs(row[r] + 4 * k), lo = four_inputs(row[r] + plane + 4 * k);
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i hi = four_inputs(row[r] + 4 * k), lo = four_inputs(row[r] + plane + 4 * k);
 #pragma GCC unroll 4
-        for (int c = 0; c < kTiles; ++c) {
-          high[r][c] = _mm512_dpbusd_epi32(high[r][c], hi, tiles[c]);
-          low[r][c] = _mm512_dpbusd_epi32(low[r][c], lo, tiles[c]);
-        }
+      for (int c = 0; c < kTiles; ++c) {
+        high[r][c] = _mm512_dpbusd_epi32(high[r][c], hi, tiles[c]);
+        low[r][c] = _mm512_dpbusd_epi32(low[r][c], lo, tiles[c]);
       }
     }
   }
-  if (steps <= kSmallSumSteps) {
-    finish_rows<kRows, true>(high, low, x_scale, w, y, y_stride);
+  ahead.walk.next = line;
+  float* y = call.y + first * call.y_stride;
+  if (end < call.steps) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < kTiles; ++c) kept.high[r][c] = high[r][c], kept.low[r][c] = low[r][c];
+    }
+  } else if (end <= kSmallSumSteps) {
+    finish_rows<kRows, true>(high, low, call.x_scale + first, w, y, call.y_stride);
   } else {
-    finish_rows<kRows, false>(high, low, x_scale, w, y, y_stride);
+    finish_rows<kRows, false>(high, low, call.x_scale + first, w, y, call.y_stride);
   }
 }
 
+/// Several tiles of rows take the weights chunk by chunk: a chunk then comes only once from the farther
+/// caches.
 void panel(const std::byte* const* x, const float* x_scale, int rows, int plane, const std::byte* weights,
            int steps, PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
-  switch (rows) {
-    case 1:
-      return panel_rows<1>(x, x_scale, plane, weights, steps, walk, y, y_stride);
-    case 2:
-      return panel_rows<2>(x, x_scale, plane, weights, steps, walk, y, y_stride);
-    default:
-      return panel_rows<3>(x, x_scale, plane, weights, steps, walk, y, y_stride);
+  constexpr decltype(&tile_steps<1>) kTileSteps[] = {tile_steps<1>, tile_steps<2>, tile_steps<3>};
+  const PanelCall call{x, x_scale, plane, weights, steps, y, y_stride};
+  const int tiles = (rows + kTileRows - 1) / kTileRows, chunk = tiles == 1 ? steps : kChunkSteps;
+  const Ahead ahead(walk, tiles);
+  KeptSums kept[kMostRows / kTileRows];
+  for (int k = 0; k < steps; k += chunk) {
+    const int end = k + chunk < steps ? k + chunk : steps;
+    for (int t = 0; t < tiles; ++t) {
+      const int first = rows * t / tiles, next = rows * (t + 1) / tiles;
+      kTileSteps[next - first - 1](call, first, k, end, kept[t], ahead);
+    }
   }
 }
 
@@ -110,33 +154,39 @@ inline Floats join_three(Ints high, Ints mid, Ints low) {
 
 template <int kRows>
 void head_rows(const std::byte* const* x, const float* x_scale, int plane, const std::byte* w, int steps,
-               PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
+               const Ahead& ahead, float* y, std::ptrdiff_t y_stride) {
   const std::byte* row[kRows];
   __m512i high[kRows][kTiles], mid[kRows][kTiles], low[kRows][kTiles];
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     row[r] = x[r];
+#pragma GCC unroll 4
     for (int c = 0; c < kTiles; ++c) high[r][c] = mid[r][c] = low[r][c] = _mm512_setzero_si512();
   }
-  for (int k = 0; k < steps;) {
-    prefetch(walk);
-    const int end = k + kStepsAPrefetch / 2 < steps ? k + kStepsAPrefetch / 2 : steps;
-    for (; k < end; ++k, w += 2 * kStep) {
-#pragma GCC unroll 2
-      for (int r = 0; r < kRows; ++r) {
-        const __m512i hi = four_inputs(row[r] + 4 * k), lo = four_inputs(row[r] + plane + 4 * k);
+  const std::byte* line = ahead.walk.next;
+  const int lines = 2 * ahead.walk.lines_per_step, period = ahead.period;
+  int due = 0;
+  for (int k = 0; k < steps; ++k, w += 2 * kStep) {
+    for (due += lines; due >= period; due -= period, line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T1);
 #pragma GCC unroll 4
-        for (int c = 0; c < kTiles; ++c) {
-          high[r][c] = _mm512_dpbusd_epi32(high[r][c], hi, tile(w, c));
-          mid[r][c] = _mm512_dpbusd_epi32(mid[r][c], lo, tile(w, c));
-          mid[r][c] = _mm512_dpbusd_epi32(mid[r][c], hi, tile(w, kTiles + c));
-          low[r][c] = _mm512_dpbusd_epi32(low[r][c], lo, tile(w, kTiles + c));
-        }
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i hi = four_inputs(row[r] + 4 * k), lo = four_inputs(row[r] + plane + 4 * k);
+#pragma GCC unroll 4
+      for (int c = 0; c < kTiles; ++c) {
+        high[r][c] = _mm512_dpbusd_epi32(high[r][c], hi, tile(w, c));
+        mid[r][c] = _mm512_dpbusd_epi32(mid[r][c], lo, tile(w, c));
+        mid[r][c] = _mm512_dpbusd_epi32(mid[r][c], hi, tile(w, kTiles + c));
+        low[r][c] = _mm512_dpbusd_epi32(low[r][c], lo, tile(w, kTiles + c));
       }
     }
   }
+  ahead.walk.next = line;
   const std::byte *high_sums = w, *low_sums = w + 64 * kTiles;
   const auto* w_scale = reinterpret_cast<const float*>(w + 2 * 64 * kTiles);
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
     for (int c = 0; c < kTiles; ++c) {
       const Floats sum =
           join_three(centred(high[r][c], high_sums, c), centred(mid[r][c], low_sums, c), {low[r][c]});
@@ -147,15 +197,16 @@ void head_rows(const std::byte* const* x, const float* x_scale, int plane, const
 
 void head_panel(const std::byte* const* x, const float* x_scale, int rows, int plane,
                 const std::byte* weights, int steps, PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
+  const Ahead ahead(walk, (rows + 1) / 2);
   while (rows > 0) {
     const int now = rows >= 2 ? 2 : 1;
-    (now == 2 ? head_rows<2> : head_rows<1>)(x, x_scale, plane, weights, steps, walk, y, y_stride);
+    (now == 2 ? head_rows<2> : head_rows<1>)(x, x_scale, plane, weights, steps, ahead, y, y_stride);
     x += now, x_scale += now, y += now * y_stride, rows -= now;
   }
 }
 
 }  // namespace
 
-const MatrixKernels kMatrixAvx512 = {3, panel, head_panel};
+const MatrixKernels kMatrixAvx512 = {kMostRows, panel, head_panel};
 
 }  // namespace grokd::kernels

@@ -20,7 +20,7 @@ struct CodeRows {
   int row(int i) const { return list ? list[i] : i; }
 };
 
-inline constexpr int kMostRowsAtOnce = 8;  // MatrixKernels::rows is at most this
+inline constexpr int kMostRowsAtOnce = 12;  // MatrixKernels::rows is at most this
 
 /// Rows are taken a few at a time; all passes over the panel together walk once over what comes next.
 class RowTiles {
