@@ -17,8 +17,10 @@ class AnswerText {
  public:
   AnswerText() = default;
   /// `stops` must outlive the answer. `list_empty`: tokens without bytes are handed out too.
-  AnswerText(std::span<const std::string> stops, bool list_empty)
-      : matcher_(stops), list_empty_(list_empty) {}
+  AnswerText(std::span<const std::string> stops, bool list_empty) : matcher_(stops), list_empty_(list_empty) {
+    text_.reserve(kUsualBytes);
+    queue_.reserve(kUsualTokens);
+  }
 
   /// `may_stop`: stop strings are looked for in this token's text.
   void push(OutputToken&& token, bool may_stop);
@@ -34,6 +36,7 @@ class AnswerText {
     OutputToken token;
     std::size_t begin = 0, end = 0;  // in the whole text; kUnsettled while its last byte is held back
   };
+  static constexpr std::size_t kUsualBytes = 64, kUsualTokens = 8;  // that wait: room from the start
   static constexpr std::size_t kUnsettled = static_cast<std::size_t>(-1);
 
   std::size_t text_end() const { return taken_ + text_.size(); }

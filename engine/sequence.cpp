@@ -5,6 +5,8 @@
 namespace grokd {
 namespace {
 
+constexpr std::size_t kUsualPieceBytes = 64, kUsualPieceTokens = 8;  // room from the start
+
 bool is_penalised(const SamplingParams& sampling) {
   return sampling.repetition_penalty != 1 || sampling.presence_penalty != 0 ||
          sampling.frequency_penalty != 0;
@@ -45,6 +47,9 @@ Sequence::Sequence(Pending&& pending, const AnswerRules& rules, Clock::time_poin
       prompt_size_(size()) {
   const Request& request = pending_.request;
   tokens_.reserve(tokens_.size() + static_cast<std::size_t>(request.max_tokens));
+  output_.text.reserve(kUsualPieceBytes);
+  output_.tokens.reserve(kUsualPieceTokens);
+  output_.new_ids.reserve(kUsualPieceTokens);
   if (penalised_) counts_.start(tokens_, request.max_tokens);
   output_.prompt_tokens = prompt_size_;
   output_.times.submitted = pending_.submitted;
@@ -252,15 +257,11 @@ void Sequence::abort(const Abort& abort, Clock::time_point now) {
 void Sequence::deliver() {
   const bool has_text = text_.take(output_.text, output_.tokens);
   if (!has_text && !finished()) return;
-  RequestOutput piece = std::move(output_);
-  output_ = {};
-  output_.prompt_tokens = piece.prompt_tokens;
-  output_.cached_tokens = piece.cached_tokens;
-  output_.completion_tokens = piece.completion_tokens;
-  output_.times = piece.times;
-  output_.finish = piece.finish;
-  output_.timed_out = piece.timed_out;
-  pending_.sink(std::move(piece));
+  pending_.sink(std::move(output_));  // what storage the sink leaves in it, the next piece takes
+  output_.text.clear();
+  output_.tokens.clear();
+  output_.new_ids.clear();
+  output_.prompt_scores.clear();
 }
 
 double Sequence::seconds_running() const {

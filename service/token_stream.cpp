@@ -8,6 +8,7 @@ namespace {
 
 // A reader that is so far behind gets its text in larger pieces: memory then grows with the text alone.
 constexpr std::size_t kMostSeparatePieces = 128;
+constexpr std::size_t kMostSpares = 16;
 
 std::size_t size_of(const RequestOutput& output) {
   std::size_t bytes = output.text.size() + output.new_ids.size() * sizeof(TokenId);
@@ -34,6 +35,12 @@ void append(RequestOutput& piece, RequestOutput&& later) {
   piece = std::move(later);
 }
 
+void empty(RequestOutput& output) {
+  output.text.clear();
+  output.tokens.clear();
+  output.new_ids.clear();
+}
+
 }  // namespace
 
 TokenStream::TokenStream(Events events, bool keep_tokens, std::size_t most_bytes)
@@ -57,6 +64,7 @@ void TokenStream::push(int choice, RequestOutput&& output) {
       append(piece->output, std::move(output));
     } else {
       pieces_.push_back({choice, std::move(output), Clock::now()});
+      lend_spare(output);
     }
     wake = !std::exchange(notified_, true);
     too_much = bytes_ + taken_bytes_ > most_bytes_ && !std::exchange(complained_, true);
@@ -65,9 +73,21 @@ void TokenStream::push(int choice, RequestOutput&& output) {
   if (too_much) events_.too_much();
 }
 
+void TokenStream::lend_spare(RequestOutput& output) {
+  if (spares_.empty()) return;
+  output.text.swap(spares_.back().text);
+  output.tokens.swap(spares_.back().tokens);
+  output.new_ids.swap(spares_.back().new_ids);
+  spares_.pop_back();
+}
+
 void TokenStream::take(std::vector<Piece>& pieces) {
-  pieces.clear();
+  for (Piece& piece : pieces) empty(piece.output);
   std::lock_guard lock(mutex_);
+  for (Piece& piece : pieces) {
+    if (spares_.size() < kMostSpares) spares_.push_back(std::move(piece.output));
+  }
+  pieces.clear();
   std::swap(pieces, pieces_);
   taken_bytes_ = std::exchange(bytes_, 0);
   notified_ = complained_ = false;

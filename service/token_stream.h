@@ -30,18 +30,21 @@ class TokenStream {
 
   /// From the engine thread.
   void push(int choice, RequestOutput&& output);
-  /// Replaces `pieces` by all that waits; what was taken before counts as written.
+  /// Replaces `pieces` by all that waits; what was taken before counts as written, and its storage is lent to
+  /// what comes: a stream that is read allocates nothing on the engine thread.
   void take(std::vector<Piece>& pieces);
 
  private:
   Piece* piece_to_extend(int choice);
+  void lend_spare(RequestOutput& output);
 
   const Events events_;
   const bool keep_tokens_;
   const std::size_t most_bytes_;
   std::mutex mutex_;
   std::vector<Piece> pieces_;
-  std::size_t bytes_ = 0;  // waiting
+  std::vector<RequestOutput> spares_;  // empty, with storage
+  std::size_t bytes_ = 0;              // waiting
   std::size_t taken_bytes_ = 0;
   bool notified_ = false, complained_ = false;
 };
