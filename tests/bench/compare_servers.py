@@ -98,11 +98,13 @@ def main():
     parser.add_argument("--requests", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--long-share", type=float, default=0.3)
+    parser.add_argument("--itl-target-ms", type=float, default=1, help="below what decodes take: prompts then get half of that")
     parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     rate = args.long_share * prefill_rate(args) / LONG_PROMPT
     grokd = [args.grokd, "serve", "--model", args.model, "--threads", args.threads, "--slots", 16]
-    servers = {"grokd": (grokd, "/readyz"), "grokd, no budget": (grokd + ["--itl-target-ms", 0], "/readyz")}
+    servers = {"grokd": (grokd + ["--itl-target-ms", args.itl_target_ms], "/readyz"),
+               "grokd, no budget": (grokd + ["--itl-target-ms", 0], "/readyz")}
     if args.peer_server:
         servers["llama-server"] = ([args.peer_server, "-m", args.peer_model, "-t", args.threads, "-np", 9, "-c", 9 * 1024],
                                    "/health")
