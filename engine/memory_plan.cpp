@@ -167,7 +167,8 @@ MemoryPlan plan_memory(const PlanModel& model, const PlanOptions& options) {
   if (ranks > 1)
     plan.sent_per_token =
         4 * sizeof(float) * size(c.num_layers) * size(c.emb_size) * size(ranks - 1) / size(ranks);
-  plan.loading = size(options.threads) * 3 * size(c.emb_size) * size(c.ffn_size) / size(ranks);
+  plan.loading =
+      size(options.threads) * 3 * size(c.emb_size) * size(c.ffn_size);  // threads x ranks x a slice
   return plan;
 }
 

@@ -33,6 +33,11 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void OutputFile::skip(std::uint64_t bytes) {
+  if (::lseek(fd_, static_cast<off_t>(bytes), SEEK_CUR) < 0) fail();
+  written_ += bytes;
+}
+
 void OutputFile::close() {
   if (::close(std::exchange(fd_, -1)) != 0) fail();
 }

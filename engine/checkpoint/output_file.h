@@ -17,6 +17,8 @@ class OutputFile {
   ~OutputFile();
 
   void write(std::span<const std::byte> bytes);
+  /// `bytes` zeros, which take no space where the file system has holes; something must follow them.
+  void skip(std::uint64_t bytes);
   std::uint64_t written() const { return written_; }
   void close();
 

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 #include "engine/checkpoint/checksum.h"
 
@@ -19,10 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Small enough to stay in a core's cache between the disk's copy, the checksum and the copy to the device.
-constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
-// What is dropped from the page cache at once.
-constexpr std::uint64_t kDropBytes = std::uint64_t{32} << 20;
+// Long enough for the disk, short enough to be still in a cache when it is checked and copied.
+constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
 
 constexpr std::string_view kPrefix = "rank-", kMiddle = "-of-", kSuffix = ".packed";
 
@@ -59,7 +59,9 @@ int packed_ranks(const std::string& folder) {
 }
 
 PackedFile::PackedFile(const std::string& path)
-    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path),
+      fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+      direct_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT)) {
   if (!fd_.open()) fail("cannot be opened: " + std::generic_category().message(errno));
   try {
     struct stat info {};
@@ -105,30 +107,33 @@ const PackedEntry& PackedFile::entry(const std::string& name, std::uint64_t byte
   return entry;
 }
 
+std::span<const std::byte> PackedFile::read_piece(const PackedEntry& entry, std::uint64_t at,
+                                                  std::span<std::byte> buffer) const {
+  const std::uint64_t left = entry.bytes - at;
+  // Whole pages, as reading past the page cache asks for: behind a block there is room up to the next page.
+  const std::size_t wanted =
+      std::min<std::uint64_t>(buffer.size(), (left + kPackedPage - 1) / kPackedPage * kPackedPage);
+  ssize_t n = 0;
+  do {
+    n = ::pread(direct_.open() ? direct_.get() : fd_.get(), buffer.data(), wanted,
+                static_cast<off_t>(entry.offset + at));
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) fail(entry.name + " cannot be read: " + std::generic_category().message(errno));
+  if (n == 0) fail("ends inside " + entry.name);
+  return buffer.first(std::min<std::uint64_t>(static_cast<std::size_t>(n), left));
+}
+
 void PackedFile::read(const PackedEntry& entry, const Piece& piece) const {
-  std::vector<std::byte> buffer(
-      std::min<std::uint64_t>(kPieceBytes, std::max<std::uint64_t>(1, entry.bytes)));
+  const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(kPackedPage, kPieceBytes)), &std::free);
+  if (!memory) throw std::bad_alloc();
   Checksum sum;
-  ::posix_fadvise(fd_.get(), static_cast<off_t>(entry.offset), static_cast<off_t>(entry.bytes),
-                  POSIX_FADV_SEQUENTIAL);
-  const auto drop = [&](std::uint64_t from, std::uint64_t to) {
-    ::posix_fadvise(fd_.get(), static_cast<off_t>(entry.offset + from), static_cast<off_t>(to - from),
-                    POSIX_FADV_DONTNEED);
-  };
-  std::uint64_t dropped = 0;
   for (std::uint64_t done = 0; done < entry.bytes;) {
-    const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), entry.bytes - done);
-    const ssize_t n = ::pread(fd_.get(), buffer.data(), wanted, static_cast<off_t>(entry.offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(entry.name + " cannot be read: " + std::generic_category().message(errno));
-    if (n == 0) fail("ends inside " + entry.name);
-    const std::span<const std::byte> got(buffer.data(), static_cast<std::size_t>(n));
+    const std::span<const std::byte> got = read_piece(entry, done, {memory.get(), kPieceBytes});
     sum.add(got);
     piece(done, got);
     done += got.size();
-    if (done - dropped >= kDropBytes) drop(std::exchange(dropped, done), done);
   }
-  drop(dropped, entry.bytes);
   if (sum.value() != entry.checksum)
     fail(entry.name + " is damaged: its checksum is " + checksum_text(sum.value()) + " instead of " +
          checksum_text(entry.checksum));

@@ -28,17 +28,20 @@ class PackedFile {
   /// Throws ConfigError when there is no such block or it has another size.
   const PackedEntry& entry(const std::string& name, std::uint64_t bytes) const;
 
-  /// Hands the block out piece by piece, and drops what was read from the page cache. Throws ConfigError when
-  /// its checksum is wrong, after the last piece. From any thread.
+  /// Hands the block out piece by piece, past the page cache where the file system can. Throws ConfigError
+  /// when its checksum is wrong, after the last piece. From any thread.
   using Piece = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
   void read(const PackedEntry& entry, const Piece& piece) const;
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
+  /// What is read of the block from `at` on, at most `buffer`, which is aligned to a page.
+  std::span<const std::byte> read_piece(const PackedEntry& entry, std::uint64_t at,
+                                        std::span<std::byte> buffer) const;
   std::string read_text(std::uint64_t offset, std::uint64_t bytes) const;
 
   std::string path_;
-  Descriptor fd_;
+  Descriptor fd_, direct_;
   PackedTable table_;
   std::map<std::string, std::size_t> index_;
 };

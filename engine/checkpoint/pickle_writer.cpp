@@ -111,12 +111,13 @@ void PickleWriter::bytes(std::uint64_t size, const FillBytes& fill) {
     op(header);
     const std::size_t start = frame_.size();
     frame_.resize(start + size);
-    fill(0, std::span(frame_).subspan(start));
+    if (fill) fill(0, std::span(frame_).subspan(start));
   }
   memoize();
 }
 
 void PickleWriter::stream(std::uint64_t size, const FillBytes& fill) {
+  if (!fill) return file_.skip(size);
   std::vector<std::byte> piece(std::min<std::uint64_t>(size, kPieceBytes));
   for (std::uint64_t offset = 0; offset < size; offset += piece.size()) {
     piece.resize(std::min<std::uint64_t>(size - offset, kPieceBytes));

@@ -12,7 +12,7 @@ namespace grokd {
 struct ArraySource {
   DType dtype = DType::f32;  // f32, i8 or bf16
   std::vector<std::int64_t> shape;
-  FillBytes fill;
+  FillBytes fill;  // none: all zeros, as holes of the file
 };
 
 /// The contents of a view.
