@@ -34,6 +34,20 @@ std::size_t process_memory(const std::string& wanted) {
   return 0;
 }
 
+std::size_t exact_bytes(const ModelConfig& config, int ranks) {
+  PlanOptions options;
+  options.mesh.model = ranks;
+  std::size_t bytes = 0;
+  for (const RankPlan& rank : plan_memory(plan_model(config), options).ranks) bytes += rank.weights.total();
+  return bytes;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryIsOurs = false;  // a sanitizer's own pages would be counted
+#else
+constexpr bool kMemoryIsOurs = true;
+#endif
+
 }  // namespace
 
 // By hand, a layer of Grok-1: experts 8 x 3 x 6144 x 32768 codes; attention 2 x 6144 x 6144 + 2 x 6144 x
@@ -103,7 +117,7 @@ TEST_CASE("the demo preset has the sizes of the demo model") {
   CHECK(named.num_q_heads == real.num_q_heads);
 }
 
-TEST_CASE("a loaded model takes within 5 % of the weights that are planned") {
+TEST_CASE("a loaded model takes within 5 % of the weights that are planned" * doctest::skip(!kMemoryIsOurs)) {
   const TempFolder folder;
   ModelConfig config = preset_config("small");
   config.ffn_size = 2048;
@@ -115,7 +129,9 @@ TEST_CASE("a loaded model takes within 5 % of the weights that are planned") {
     options.max_sequences = 1, options.max_batch_tokens = 8, options.max_logit_rows = 1, options.context = 64;
     const std::size_t before = process_memory("RssAnon");
     const auto runner = load_model(folder.path(), config, options, {});
-    const double grown = static_cast<double>(process_memory("RssAnon") - before);
-    CHECK(grown == doctest::Approx(static_cast<double>(weight_bytes(config, ranks))).epsilon(0.05));
+    const std::size_t grown = process_memory("RssAnon") - before;
+    // Without huge pages nothing is taken behind the ends of blocks.
+    CHECK(grown > exact_bytes(config, ranks) / 100 * 95);
+    CHECK(grown < weight_bytes(config, ranks) / 100 * 105);
   }
 }
