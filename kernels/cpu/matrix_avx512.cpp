@@ -152,21 +152,32 @@ inline Floats join_three(Ints high, Ints mid, Ints low) {
   return {_mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1)};
 }
 
+constexpr int kHeadTileRows = 2;
+
+struct KeptHeadSums {
+  __m512i high[kHeadTileRows][kTiles], mid[kHeadTileRows][kTiles], low[kHeadTileRows][kTiles];
+};
+
+/// As `tile_steps`, for weights of two planes.
 template <int kRows>
-void head_rows(const std::byte* const* x, const float* x_scale, int plane, const std::byte* w, int steps,
-               const Ahead& ahead, float* y, std::ptrdiff_t y_stride) {
-  const std::byte* row[kRows];
+void head_steps(const PanelCall& call, int first, int k, int end, KeptHeadSums& kept, const Ahead& ahead) {
+  const std::byte *row[kRows], *w = call.weights + std::ptrdiff_t{2 * kStep} * k;
+  const int plane = call.plane;
   __m512i high[kRows][kTiles], mid[kRows][kTiles], low[kRows][kTiles];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    row[r] = x[r];
+    row[r] = call.x[first + r];
 #pragma GCC unroll 4
-    for (int c = 0; c < kTiles; ++c) high[r][c] = mid[r][c] = low[r][c] = _mm512_setzero_si512();
+    for (int c = 0; c < kTiles; ++c) {
+      high[r][c] = k == 0 ? _mm512_setzero_si512() : kept.high[r][c];
+      mid[r][c] = k == 0 ? _mm512_setzero_si512() : kept.mid[r][c];
+      low[r][c] = k == 0 ? _mm512_setzero_si512() : kept.low[r][c];
+    }
   }
   const std::byte* line = ahead.walk.next;
   const int lines = 2 * ahead.walk.lines_per_step, period = ahead.period;
   int due = 0;
-  for (int k = 0; k < steps; ++k, w += 2 * kStep) {
+  for (; k < end; ++k, w += 2 * kStep) {
     for (due += lines; due >= period; due -= period, line += 64)
       _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T1);
 #pragma GCC unroll 4
@@ -182,6 +193,16 @@ void head_rows(const std::byte* const* x, const float* x_scale, int plane, const
     }
   }
   ahead.walk.next = line;
+  if (end < call.steps) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int c = 0; c < kTiles; ++c) {
+        kept.high[r][c] = high[r][c], kept.mid[r][c] = mid[r][c], kept.low[r][c] = low[r][c];
+      }
+    }
+    return;
+  }
   const std::byte *high_sums = w, *low_sums = w + 64 * kTiles;
   const auto* w_scale = reinterpret_cast<const float*>(w + 2 * 64 * kTiles);
 #pragma GCC unroll 4
@@ -190,18 +211,24 @@ void head_rows(const std::byte* const* x, const float* x_scale, int plane, const
     for (int c = 0; c < kTiles; ++c) {
       const Floats sum =
           join_three(centred(high[r][c], high_sums, c), centred(mid[r][c], low_sums, c), {low[r][c]});
-      store(y + r * y_stride + 16 * c, sum * (splat(x_scale[r]) * load(w_scale + 16 * c)));
+      store(call.y + (first + r) * call.y_stride + 16 * c,
+            sum * (splat(call.x_scale[first + r]) * load(w_scale + 16 * c)));
     }
   }
 }
 
 void head_panel(const std::byte* const* x, const float* x_scale, int rows, int plane,
                 const std::byte* weights, int steps, PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
-  const Ahead ahead(walk, (rows + 1) / 2);
-  while (rows > 0) {
-    const int now = rows >= 2 ? 2 : 1;
-    (now == 2 ? head_rows<2> : head_rows<1>)(x, x_scale, plane, weights, steps, ahead, y, y_stride);
-    x += now, x_scale += now, y += now * y_stride, rows -= now;
+  const PanelCall call{x, x_scale, plane, weights, steps, y, y_stride};
+  const int tiles = (rows + kHeadTileRows - 1) / kHeadTileRows, chunk = tiles == 1 ? steps : kChunkSteps / 2;
+  const Ahead ahead(walk, tiles);
+  KeptHeadSums kept[kMostRows / kHeadTileRows];
+  for (int k = 0; k < steps; k += chunk) {
+    const int end = k + chunk < steps ? k + chunk : steps;
+    for (int t = 0; t < tiles; ++t) {
+      const int first = rows * t / tiles, next = rows * (t + 1) / tiles;
+      (next - first == 2 ? head_steps<2> : head_steps<1>)(call, first, k, end, kept[t], ahead);
+    }
   }
 }
 
