@@ -1,9 +1,7 @@
 // What is particular to the CPU backend: its options, and steps that take no memory.
 
 #include <atomic>
-#include <cstdlib>
 #include <fstream>
-#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -11,20 +9,7 @@
 #include "tests/kernels/backends.h"
 #include "tests/kernels/compare.h"
 #include "tests/kernels/hard_inputs.h"
-
-namespace {
-std::atomic<long> g_news{0};
-}
-
-// Counted, so that a test can see that a step allocates nothing. Not inlined: the compiler would see malloc
-// and delete.
-__attribute__((noinline)) void* operator new(std::size_t bytes) {
-  ++g_news;
-  if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
-  throw std::bad_alloc();
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/support/count_allocations.h"
 
 namespace grokd::test {
 namespace {
@@ -145,10 +130,10 @@ TEST_CASE("after reserve no op of a step takes memory, not even the first time")
     CAPTURE(backend->name());
     backend->reserve(limits());
     LayerStep step(*backend);
-    const long pages = mapped_pages(), news = g_news;
+    const long pages = mapped_pages(), news = test::allocations;
     step.run();
     step.run();
-    CHECK(g_news == news);
+    CHECK(test::allocations == news);
     CHECK(mapped_pages() == pages);
   }
 }

@@ -2,24 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <semaphore>
 
 #include "engine/engine.h"
-
-namespace {
-std::atomic<long> g_news{0};
-}
-
-// Not inlined: the compiler would see malloc and delete.
-__attribute__((noinline)) void* operator new(std::size_t bytes) {
-  ++g_news;
-  if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
-  throw std::bad_alloc();
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/support/count_allocations.h"
 
 namespace grokd {
 namespace {
@@ -44,8 +30,8 @@ struct Window {
   void observe(const StepRecord& step) {
     if (step.prefill_tokens > 0 || step.sequences < kSequences) return;
     const int n = ++steps;
-    if (n == kWarmUp) at_start = g_news.load();
-    if (n == kWarmUp + kSteps) at_end = g_news.load();
+    if (n == kWarmUp) at_start = test::allocations.load();
+    if (n == kWarmUp + kSteps) at_end = test::allocations.load();
   }
 };
 
