@@ -44,16 +44,25 @@ inline void key_products(const AttentionQueries& q, int query, const PageHead& p
   }
 }
 
+/// The vectors of positions that one of kQueries queries may see.
+template <int kQueries>
+inline void visible_scores(const AttentionQueries& q, int query, const PageHead& page, float* out) {
+  const int last = kQueries == 2 && q.last[query + 1] > q.last[query] ? q.last[query + 1] : q.last[query];
+  int v = 0;
+  for (; kWidth * v < last; v += kScoreVectors) {
+    if constexpr (kScoreVectors > 1) {
+      if (last - kWidth * v <= kWidth * kScoreVectors / 2) {
+        return key_products<kQueries, kScoreVectors / 2>(q, query, page, v, out);
+      }
+    }
+    key_products<kQueries, kScoreVectors>(q, query, page, v, out);
+  }
+}
+
 void scores(const AttentionQueries& q, const PageHead& page, float* out) {
   int query = 0;
-  for (; query + 2 <= q.count; query += 2) {
-    for (int v = 0; v < kBlockVectors; v += kScoreVectors)
-      key_products<2, kScoreVectors>(q, query, page, v, out);
-  }
-  if (query < q.count) {
-    for (int v = 0; v < kBlockVectors; v += kScoreVectors)
-      key_products<1, kScoreVectors>(q, query, page, v, out);
-  }
+  for (; query + 2 <= q.count; query += 2) visible_scores<2>(q, query, page, out);
+  if (query < q.count) visible_scores<1>(q, query, page, out);
 }
 
 inline Mask visible(const AttentionQueries& q, int query, int at) {
@@ -85,8 +94,12 @@ inline void block_weights(const AttentionQueries& q, int query, const PageHead& 
   Floats e[kBlockVectors], weight[kBlockVectors];
   Ints most = splat_int(0);
   for (int v = 0; v < kBlockVectors; ++v) {
+    if (!kWhole && kWidth * v >= q.last[query]) {
+      e[v] = weight[v] = splat(0);
+      continue;
+    }
     const Floats x = load(s + kWidth * v);
-    e[v] = exp(q.cap != 0 ? x : x - splat(m));
+    e[v] = q.cap == 0 ? exp(x - splat(m)) : q.cap <= kNoOverflow ? exp_in_range(x) : exp(x);
     weight[v] = e[v] * load(page.value_scale + kWidth * v);
     if constexpr (!kWhole) {
       const Mask seen = visible(q, query, kWidth * v);

@@ -33,9 +33,9 @@ inline float lanes64(const float* x, const float* y, int n) {
 
 // ---- elementary functions (docs/numerics.md, section 2) --------------------------------------------------
 
-inline Floats exp(Floats x) {
-  const Floats y =
-      larger(splat(-104.0f), smaller(splat(89.0f), x));  // at the bounds: +inf and +0; NaN passes
+/// For |x| at most kNoOverflow, or NaN.
+constexpr float kNoOverflow = 80;
+inline Floats exp_in_range(Floats y) {
   const Floats n = nearest(y * splat(0x1.715476p+0f));
   Floats r = fma(n, splat(-0x1.63p-1f), y);
   r = fma(n, splat(0x1.bd0106p-13f), r);
@@ -45,6 +45,10 @@ inline Floats exp(Floats x) {
   q = fma(q, r, splat(0x1.55548ep-3f));
   q = fma(q, r, splat(0x1p-1f));
   return times_power_of_two(splat(1.0f) + fma(r * r, q, r), n);
+}
+
+inline Floats exp(Floats x) {
+  return exp_in_range(larger(splat(-104.0f), smaller(splat(89.0f), x)));  // there: +inf and +0; NaN passes
 }
 
 // exp of this and less vanishes beside 1, and in units of 2^-40. Taking it instead of less spares the
