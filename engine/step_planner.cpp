@@ -22,7 +22,7 @@ void StepPlanner::give_decodes(std::span<const std::unique_ptr<Sequence>> runnin
   for (const auto& sequence : running) {
     if (decodes(sequence)) work.add_rows(1, sequence->next_position(), 1);
   }
-  const bool speculate = policy_.speculate && model_.ready();
+  const bool speculate = policy_.speculate && (model_.ready() || policy_.always_speculate);
   const double tokens_per_second = speculate && work.tokens > 0 ? work.tokens / model_.predict(work) : 0;
   for (const auto& sequence : running) {
     if (!decodes(sequence)) continue;
@@ -41,6 +41,7 @@ int StepPlanner::worthwhile_proposals(Sequence& sequence, const StepWork& work, 
                                       int room) const {
   constexpr double kLeastGain = 0.02;  // tokens
   const int most = room > 0 ? sequence.propose(room) : 0;
+  if (policy_.always_speculate) return most;
   const double seconds = model_.predict(work);
   double best_gain = kLeastGain;
   int best = 0;

@@ -23,9 +23,10 @@ struct StepPolicy {
   /// Beside decodes, prompts may lengthen a step to so much, or to kPrefillStretch times what the decodes
   /// take alone if that is longer. 0: no bound.
   double itl_target_seconds = 0.05;
-  int min_prefill_rows = 4;  // rows of prompts in a step, bound or not, while there are any
-  bool prefix_cache = true;  // prompts that begin alike share the pages of their beginning
-  bool speculate = false;    // tokens that the text itself suggests are checked several in a step
+  int min_prefill_rows = 4;       // rows of prompts in a step, bound or not, while there are any
+  bool prefix_cache = true;       // prompts that begin alike share the pages of their beginning
+  bool speculate = false;         // tokens that the text itself suggests are checked several in a step
+  bool always_speculate = false;  // then also where no time is expected to be won, for tests
 };
 
 inline constexpr double kPrefillStretch = 1.5;

@@ -118,7 +118,7 @@ TEST_CASE("answers have the same bits with speculation and without, alone and in
   std::uint64_t accepted = 0;
   for (const std::string& dir : model_dirs()) {
     CAPTURE(dir);
-    ModelEngine with(dir, {.speculate = true}), without(dir, {.speculate = false});
+    ModelEngine with(dir, {.speculate = true, .always_speculate = true}), without(dir, {.speculate = false});
     std::mt19937 random(2);
     std::vector<test::Answer> ours(20), theirs(20);
     std::vector<RequestHandle> handles;

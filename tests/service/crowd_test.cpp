@@ -103,6 +103,12 @@ TEST_CASE("300 streams that are cut off at random moments leave nothing behind")
   CHECK(post(server.port(), "/v1/completions", kShort).status == 200);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kMostGrowthMib = 1024;  // with what the sanitizer keeps of freed memory
+#else
+constexpr double kMostGrowthMib = 50;
+#endif
+
 TEST_CASE("fifty readers that take nothing cost bounded memory, harm nobody and are cut off") {
   ServerSetup setup = with_room_for(1000);
   setup.config.http.slow_reader_timeout = Milliseconds(1'500);
@@ -118,10 +124,10 @@ TEST_CASE("fifty readers that take nothing cost bounded memory, harm nobody and 
         R"({"prompt":"Hi","n":8,"max_tokens":900,"ignore_eos":true,"logprobs":5,"seed":1,"stream":true})"));
   }
   CHECK(post(server.port(), "/v1/completions", kShort).status == 200);
-  CHECK(resident_mib() < before + 50);
+  CHECK(resident_mib() < before + kMostGrowthMib);
   CHECK(server.becomes_idle(30'000));
   CHECK(TestServer::eventually([&] { return server.metric("grokd_connections") <= 1; }, 10'000));
-  CHECK(resident_mib() < before + 50);
+  CHECK(resident_mib() < before + kMostGrowthMib);
 }
 
 TEST_CASE("a slow reader gets ten thousand pieces in order, with comments in between") {
