@@ -89,11 +89,23 @@ struct SequenceRows {
   std::span<const std::int32_t> pages;  // host; page of positions 64*i .. 64*i+63; covers position + rows
 };
 
+/// Codes of keys and values: 16 bits, or 8 bits of what calibrated ranges were divided out of (section 5.3).
+enum class KvType { int16, int8 };
+constexpr int kv_code_bytes(KvType type) { return type == KvType::int8 ? 1 : 2; }
+
+/// Of an int8 cache: the range of each channel of a layer's keys (after RoPE) and values, and 1 / range.
+struct KvRanges {
+  const float *key = nullptr, *key_inverse = nullptr;  // [K, C] each
+  const float *value = nullptr, *value_inverse = nullptr;
+};
+
 /// One layer of the KV cache: `pages` blocks of `page_bytes`, the layout of a page is the backend's own.
 struct KvLayer {
   std::byte* data = nullptr;
   std::size_t page_bytes = 0;
   int kv_heads = 0, head_size = 0;
+  KvType type = KvType::int16;
+  KvRanges ranges = {};  // int8 only
 };
 
 /// cos and sin, [positions, C/2] each (docs/numerics.md, section 5.2); made by rope_table.h.
@@ -151,8 +163,8 @@ class Backend {
   virtual void read_codes(const Quantised& x, std::int16_t* codes) = 0;
 
   // KV cache.
-  virtual std::size_t kv_page_bytes(int kv_heads, int head_size) const = 0;
-  /// Plain copies of `count` positions of one page: codes [count, K, C], scales [count, K] (host); for tests.
+  virtual std::size_t kv_page_bytes(int kv_heads, int head_size, KvType type = KvType::int16) const = 0;
+  /// Plain copies of `count` positions of one page: codes [count, K, C], scales [count, K] (host).
   virtual void read_kv(const KvLayer& kv, std::int32_t page, int count, std::int16_t* key_codes,
                        float* key_scales, std::int16_t* value_codes, float* value_scales) = 0;
 

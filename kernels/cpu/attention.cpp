@@ -10,26 +10,41 @@
 namespace grokd::kernels {
 namespace {
 
+PageLayout layout_of(const KvLayer& kv) { return {kv.kv_heads, kv.head_size, kv_code_bytes(kv.type)}; }
+
 /// One KV head's part of one page, writable.
 struct PageSlots {
-  std::int16_t* keys;
-  std::int16_t* values;
+  std::byte* keys;
+  std::byte* values;
   float* key_scale;
   float* value_scale;
+  int stride;
+  bool narrow;
 
-  PageSlots(const KvLayer& kv, std::int32_t page, int head) {
-    const PageLayout layout{kv.kv_heads, kv.head_size};
-    std::byte* base = kv.data + static_cast<std::size_t>(page) * kv.page_bytes +
-                      static_cast<std::size_t>(head) * layout.head_bytes();
-    keys = reinterpret_cast<std::int16_t*>(base);
-    values = reinterpret_cast<std::int16_t*>(base + layout.key_bytes());
-    key_scale = reinterpret_cast<float*>(base + layout.key_bytes() + layout.value_bytes());
+  PageSlots(const KvLayer& kv, std::int32_t page, int head)
+      : stride(layout_of(kv).stride()), narrow(kv.type == KvType::int8) {
+    const PageLayout layout = layout_of(kv);
+    keys = kv.data + static_cast<std::size_t>(page) * kv.page_bytes +
+           static_cast<std::size_t>(head) * layout.head_bytes();
+    values = keys + layout.key_bytes();
+    key_scale = reinterpret_cast<float*>(values + layout.value_bytes());
     value_scale = key_scale + kPagePositions;
   }
 
-  std::int16_t& key(int slot, int i) const { return keys[(i / 2 * kPagePositions + slot) * 2 + i % 2]; }
-  std::int16_t& value(int slot, int i, int stride) const {
-    return values[(slot / 2 * stride + i) * 2 + slot % 2];
+  float limit() const { return narrow ? 127.0f : 32767.0f; }
+  static int key_at(int slot, int i) { return (i / 2 * kPagePositions + slot) * 2 + i % 2; }
+  int value_at(int slot, int i) const { return (slot / 2 * stride + i) * 2 + slot % 2; }
+
+  std::int16_t code(const std::byte* codes, int at) const {
+    return narrow ? reinterpret_cast<const std::int8_t*>(codes)[at]
+                  : reinterpret_cast<const std::int16_t*>(codes)[at];
+  }
+  void set(std::byte* codes, int at, std::int16_t code) const {
+    if (narrow) {
+      reinterpret_cast<std::int8_t*>(codes)[at] = static_cast<std::int8_t>(code);
+    } else {
+      reinterpret_cast<std::int16_t*>(codes)[at] = code;
+    }
   }
 };
 
@@ -73,13 +88,14 @@ struct AttentionStep {
   int tiles_of(const SequenceRows& sequence) const {
     return ceil_div(sequence.rows, rows_a_tile) * kv.kv_heads;
   }
-  int stride() const { return PageLayout{kv.kv_heads, kv.head_size}.stride(); }
+  int stride() const { return layout_of(kv).stride(); }
 
   AttentionTile tile_at(int tile, const int* starts) const;
   void load_queries(const AttentionTile& tile, const AttentionScratch& own) const;
   void set_visible(const AttentionTile& tile, int block, const AttentionScratch& own) const;
   PageHead page(const AttentionTile& tile, int block) const;
   void attend(const AttentionTile& tile, const AttentionScratch& own) const;
+  void finish(const AttentionTile& tile, const AttentionScratch& own) const;
   void attend_capped(const AttentionTile& tile, int first_block, int last_block, AttentionQueries& queries,
                      const AttentionScratch& own) const;
   void attend_uncapped(const AttentionTile& tile, int first_block, int last_block, AttentionQueries& queries,
@@ -129,7 +145,7 @@ void AttentionStep::set_visible(const AttentionTile& tile, int block, const Atte
 
 PageHead AttentionStep::page(const AttentionTile& tile, int block) const {
   const PageSlots slots(kv, tile.sequence->pages[static_cast<std::size_t>(block)], tile.kv_head);
-  return {slots.keys, slots.values, slots.key_scale, slots.value_scale};
+  return {slots.keys, slots.values, slots.key_scale, slots.value_scale, slots.narrow};
 }
 
 void AttentionStep::attend_capped(const AttentionTile& tile, int first_block, int last_block,
@@ -179,26 +195,31 @@ void AttentionStep::attend(const AttentionTile& tile, const AttentionScratch& ow
   } else {
     attend_uncapped(tile, first_block, last_block, queries, own);
   }
+  finish(tile, own);
+}
+
+void AttentionStep::finish(const AttentionTile& tile, const AttentionScratch& own) const {
+  const float* range =
+      kv.type == KvType::int8 ? kv.ranges.value + std::ptrdiff_t{tile.kv_head} * kv.head_size : nullptr;
   int query = 0;
   for (int r = 0; r < tile.rows; ++r) {
-    float* row = o.row(tile.sequence->first_row + tile.first + r) +
+    float* out = o.row(tile.sequence->first_row + tile.first + r) +
                  std::ptrdiff_t{tile.kv_head} * heads_each() * kv.head_size;
-    for (int h = 0; h < heads_each(); ++h, ++query) {
-      kernels.divide(own.num + std::ptrdiff_t{query} * stride(), own.den[query], kv.head_size,
-                     row + std::ptrdiff_t{h} * kv.head_size);
+    for (int h = 0; h < heads_each(); ++h, ++query, out += kv.head_size) {
+      kernels.divide(own.num + std::ptrdiff_t{query} * stride(), own.den[query], kv.head_size, out);
+      if (range) kernels.multiply(out, range, kv.head_size, out);
     }
   }
 }
 
 }  // namespace
 
-std::size_t CpuBackend::kv_page_bytes(int kv_heads, int head_size) const {
-  return PageLayout{kv_heads, head_size}.page_bytes();
+std::size_t CpuBackend::kv_page_bytes(int kv_heads, int head_size, KvType type) const {
+  return PageLayout{kv_heads, head_size, kv_code_bytes(type)}.page_bytes();
 }
 
 void CpuBackend::read_kv(const KvLayer& kv, std::int32_t page, int count, std::int16_t* key_codes,
                          float* key_scales, std::int16_t* value_codes, float* value_scales) {
-  const int stride = PageLayout{kv.kv_heads, kv.head_size}.stride();
   for (int head = 0; head < kv.kv_heads; ++head) {
     const PageSlots slots(kv, page, head);
     for (int slot = 0; slot < count; ++slot) {
@@ -206,8 +227,8 @@ void CpuBackend::read_kv(const KvLayer& kv, std::int32_t page, int count, std::i
       key_scales[entry] = slots.key_scale[slot];
       value_scales[entry] = slots.value_scale[slot];
       for (int i = 0; i < kv.head_size; ++i) {
-        key_codes[entry * kv.head_size + i] = slots.key(slot, i);
-        value_codes[entry * kv.head_size + i] = slots.value(slot, i, stride);
+        key_codes[entry * kv.head_size + i] = slots.code(slots.keys, slots.key_at(slot, i));
+        value_codes[entry * kv.head_size + i] = slots.code(slots.values, slots.value_at(slot, i));
       }
     }
   }
@@ -215,7 +236,8 @@ void CpuBackend::read_kv(const KvLayer& kv, std::int32_t page, int count, std::i
 
 void CpuBackend::rope_store(MatrixView<const float> qkv, std::span<const SequenceRows> sequences,
                             const RopeTable& rope, const KvLayer& kv, int heads, const Quantised& q) {
-  const int size = kv.head_size, stride = PageLayout{kv.kv_heads, size}.stride();
+  const int size = kv.head_size, heads_each = heads / kv.kv_heads;
+  const bool narrow = kv.type == KvType::int8;
   scratch_.reserve_own(bytes_of<RopeScratch>(size));
   for_rows(total_rows(sequences), static_cast<int>(qkv.cols), [&](int i, int thread) {
     Carver carver = scratch_.own(thread);
@@ -224,9 +246,13 @@ void CpuBackend::rope_store(MatrixView<const float> qkv, std::span<const Sequenc
     const std::ptrdiff_t angle = std::ptrdiff_t{token.position} * rope.half;
     const float *cosine = rope.cos.as<float>() + angle, *sine = rope.sin.as<float>() + angle;
     const float* x = qkv.row(token.row);
+    const auto scaled = [&](const float* from, const float* factors, int kv_head) {
+      if (narrow) vector().multiply(from, factors + std::ptrdiff_t{kv_head} * size, size, own.row);
+      return narrow ? own.row : from;
+    };
     for (int head = 0; head < heads; ++head, x += size) {
       vector().rope(x, cosine, sine, rope.half, own.row);
-      quantise_row(own.row, q, token.row * heads + head);
+      quantise_row(scaled(own.row, kv.ranges.key, head / heads_each), q, token.row * heads + head);
     }
     const std::int32_t page =
         token.sequence->pages[static_cast<std::size_t>(token.position / kPagePositions)];
@@ -234,13 +260,15 @@ void CpuBackend::rope_store(MatrixView<const float> qkv, std::span<const Sequenc
     for (int head = 0; head < kv.kv_heads; ++head, x += size) {
       const PageSlots slots(kv, page, head);
       vector().rope(x, cosine, sine, rope.half, own.row);
-      vector().quantise_plain(own.row, size, own.codes, slots.key_scale + slot);
-      for (int c = 0; c < size; ++c) slots.key(slot, c) = own.codes[c];
+      vector().quantise_plain(scaled(own.row, kv.ranges.key_inverse, head), size, slots.limit(), own.codes,
+                              slots.key_scale + slot);
+      for (int c = 0; c < size; ++c) slots.set(slots.keys, slots.key_at(slot, c), own.codes[c]);
     }
     for (int head = 0; head < kv.kv_heads; ++head, x += size) {
       const PageSlots slots(kv, page, head);
-      vector().quantise_plain(x, size, own.codes, slots.value_scale + slot);
-      for (int c = 0; c < size; ++c) slots.value(slot, c, stride) = own.codes[c];
+      vector().quantise_plain(scaled(x, kv.ranges.value_inverse, head), size, slots.limit(), own.codes,
+                              slots.value_scale + slot);
+      for (int c = 0; c < size; ++c) slots.set(slots.values, slots.value_at(slot, c), own.codes[c]);
     }
   });
 }

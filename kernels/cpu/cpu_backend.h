@@ -31,7 +31,7 @@ class CpuBackend final : public Backend {
   std::size_t code_bytes(int rows, int cols, int groups) const override;
   void read_codes(const Quantised& x, std::int16_t* codes) override;
 
-  std::size_t kv_page_bytes(int kv_heads, int head_size) const override;
+  std::size_t kv_page_bytes(int kv_heads, int head_size, KvType type) const override;
   void read_kv(const KvLayer& kv, std::int32_t page, int count, std::int16_t* key_codes, float* key_scales,
                std::int16_t* value_codes, float* value_scales) override;
 

@@ -29,10 +29,11 @@ struct AttentionQueries {
 
 /// One KV head's part of one page; see layout.h.
 struct PageHead {
-  const std::int16_t* keys = nullptr;    // [head_size/2][64][2]
-  const std::int16_t* values = nullptr;  // [32][stride][2]
-  const float* key_scale = nullptr;      // [64]
-  const float* value_scale = nullptr;    // [64]
+  const std::byte* keys = nullptr;     // [head_size/2][64][2] codes
+  const std::byte* values = nullptr;   // [32][stride][2] codes
+  const float* key_scale = nullptr;    // [64]
+  const float* value_scale = nullptr;  // [64]
+  bool narrow = false;                 // codes of 8 bits instead of 16
 };
 
 /// What a draw's random words depend on besides the token.
@@ -44,11 +45,13 @@ struct DrawKey {
 /// Loops over floats and 16-bit codes. `plane`: see layout.h. Rows need no alignment.
 struct VectorKernels {
   void (*scale)(const float* x, float multiplier, int n, float* y);
+  void (*multiply)(const float* x, const float* factors, int n, float* y);
   void (*add)(const float* y, int n, float* h);
   void (*norm)(const float* x, const float* gain, float eps, int n, float* y);
   void (*add_norm)(const float* y, const float* gain, float eps, int n, float* h);
   void (*quantise)(const float* x, int n, std::byte* codes, int plane, float* scale);
-  void (*quantise_plain)(const float* x, int n, std::int16_t* codes, float* scale);
+  /// `limit`: the largest code.
+  void (*quantise_plain)(const float* x, int n, float limit, std::int16_t* codes, float* scale);
   void (*read_codes)(const std::byte* codes, int plane, int n, std::int16_t* out);
   /// codes -> [2][stride], as AttentionQueries has them.
   void (*split_codes)(const std::byte* codes, int plane, int n, int stride, std::int16_t* planes);

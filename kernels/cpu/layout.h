@@ -75,16 +75,20 @@ struct CodeLayout {
   std::size_t row_bytes() const { return group_bytes() * static_cast<std::size_t>(groups); }
 };
 
-/// A page: for each KV head keys [C/2][64][2] and values [32][stride][2] as int16 codes, then 64 key scales
-/// and 64 value scales. 16-bit pairs lie together because the products take them two at a time.
+/// A page: for each KV head keys [C/2][64][2] and values [32][stride][2] as codes of `code_bytes`, then 64
+/// key scales and 64 value scales. Pairs lie together because the products take them two at a time.
 struct PageLayout {
   int kv_heads = 0, head_size = 0;
+  int code_bytes = 2;
 
   int stride() const { return round_up(head_size, 16); }
-  std::size_t key_bytes() const { return static_cast<std::size_t>(head_size) * 64 * 2; }
-  std::size_t value_bytes() const { return static_cast<std::size_t>(stride()) * 64 * 2; }
+  std::size_t key_bytes() const { return codes(head_size); }
+  std::size_t value_bytes() const { return codes(stride()); }
   std::size_t head_bytes() const { return key_bytes() + value_bytes() + 2 * 64 * sizeof(float); }
   std::size_t page_bytes() const { return head_bytes() * static_cast<std::size_t>(kv_heads); }
+  std::size_t codes(int channels) const {
+    return static_cast<std::size_t>(channels) * 64 * static_cast<std::size_t>(code_bytes);
+  }
 };
 
 }  // namespace grokd::kernels

@@ -137,6 +137,10 @@ inline Ints splat_int(std::int32_t x) { return {{_mm256_set1_epi32(x), _mm256_se
 inline __m256i load8(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 inline Ints load(const std::int32_t* p) { return {{load8(p), load8(p + 8)}}; }
 inline Ints load_pairs(const std::int16_t* p) { return {{load8(p), load8(p + 16)}}; }
+inline __m256i widen16(const std::int8_t* p) {
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Ints load_pairs(const std::int8_t* p) { return {{widen16(p), widen16(p + 16)}}; }
 inline void store(std::int32_t* p, Ints a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v[0]);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.v[1]);

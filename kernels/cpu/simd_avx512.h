@@ -74,6 +74,9 @@ inline float largest(Floats a) { return _mm512_reduce_max_ps(a.v); }
 inline Ints splat_int(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
 inline Ints load(const std::int32_t* p) { return {_mm512_loadu_si512(p)}; }
 inline Ints load_pairs(const std::int16_t* p) { return {_mm512_loadu_si512(p)}; }
+inline Ints load_pairs(const std::int8_t* p) {
+  return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
 inline void store(std::int32_t* p, Ints a) { _mm512_storeu_si512(p, a.v); }
 inline Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline Ints magnitude_bits(Floats a) {

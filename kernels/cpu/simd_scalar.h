@@ -149,11 +149,13 @@ inline Ints splat_int(std::int32_t x) {
 inline Ints load(const std::int32_t* p) {
   return lanes<Ints>([&](int i) { return p[i]; });
 }
-inline std::int32_t pair(const std::int16_t* p) {
+template <class Code>
+inline std::int32_t pair(const Code* p) {
   return static_cast<std::int32_t>(static_cast<std::uint16_t>(p[0]) |
                                    static_cast<std::uint32_t>(static_cast<std::uint16_t>(p[1])) << 16);
 }
-inline Ints load_pairs(const std::int16_t* p) {
+template <class Code>
+inline Ints load_pairs(const Code* p) {
   return lanes<Ints>([&](int i) { return pair(p + 2 * i); });
 }
 inline void store(std::int32_t* p, Ints a) {

@@ -13,7 +13,8 @@ inline Ints splat_pair(const std::int16_t* p) {
 }
 
 /// Products of kQueries queries with kVectors * 16 positions of a page, from position 16 * first_vector.
-template <int kQueries, int kVectors>
+/// Code: std::int16_t, or std::int8_t where the page is narrow.
+template <class Code, int kQueries, int kVectors>
 inline void key_products(const AttentionQueries& q, int query, const PageHead& page, int first_vector,
                          float* scores) {
   Ints high[kQueries][kVectors], low[kQueries][kVectors];
@@ -21,9 +22,10 @@ inline void key_products(const AttentionQueries& q, int query, const PageHead& p
     for (int v = 0; v < kVectors; ++v) high[i][v] = low[i][v] = splat_int(0);
   }
   const std::int16_t* planes = q.planes + static_cast<std::ptrdiff_t>(query) * 2 * q.stride;
+  const auto* keys = reinterpret_cast<const Code*>(page.keys);
   for (int c = 0; c < q.head_size; c += 2) {
     Ints key[kVectors];
-    for (int v = 0; v < kVectors; ++v) key[v] = load_pairs(page.keys + c * kBlock + 32 * (first_vector + v));
+    for (int v = 0; v < kVectors; ++v) key[v] = load_pairs(keys + c * kBlock + 32 * (first_vector + v));
     for (int i = 0; i < kQueries; ++i) {
       const Ints qh = splat_pair(planes + 2 * i * q.stride + c);
       const Ints ql = splat_pair(planes + (2 * i + 1) * q.stride + c);
@@ -45,24 +47,29 @@ inline void key_products(const AttentionQueries& q, int query, const PageHead& p
 }
 
 /// The vectors of positions that one of kQueries queries may see.
-template <int kQueries>
+template <class Code, int kQueries>
 inline void visible_scores(const AttentionQueries& q, int query, const PageHead& page, float* out) {
   const int last = kQueries == 2 && q.last[query + 1] > q.last[query] ? q.last[query + 1] : q.last[query];
   int v = 0;
   for (; kWidth * v < last; v += kScoreVectors) {
     if constexpr (kScoreVectors > 1) {
       if (last - kWidth * v <= kWidth * kScoreVectors / 2) {
-        return key_products<kQueries, kScoreVectors / 2>(q, query, page, v, out);
+        return key_products<Code, kQueries, kScoreVectors / 2>(q, query, page, v, out);
       }
     }
-    key_products<kQueries, kScoreVectors>(q, query, page, v, out);
+    key_products<Code, kQueries, kScoreVectors>(q, query, page, v, out);
   }
 }
 
-void scores(const AttentionQueries& q, const PageHead& page, float* out) {
+template <class Code>
+void scores_of(const AttentionQueries& q, const PageHead& page, float* out) {
   int query = 0;
-  for (; query + 2 <= q.count; query += 2) visible_scores<2>(q, query, page, out);
-  if (query < q.count) visible_scores<1>(q, query, page, out);
+  for (; query + 2 <= q.count; query += 2) visible_scores<Code, 2>(q, query, page, out);
+  if (query < q.count) visible_scores<Code, 1>(q, query, page, out);
+}
+
+void scores(const AttentionQueries& q, const PageHead& page, float* out) {
+  (page.narrow ? scores_of<std::int8_t> : scores_of<std::int16_t>)(q, page, out);
 }
 
 inline Mask visible(const AttentionQueries& q, int query, int at) {
@@ -119,17 +126,18 @@ inline void block_weights(const AttentionQueries& q, int query, const PageHead& 
 }
 
 /// kVectors * 16 channels of kQueries queries: sum of weight * value over the visible positions, into num.
-template <int kQueries, int kVectors>
+template <class Code, int kQueries, int kVectors>
 inline void value_products(const AttentionQueries& q, int query, const PageHead& page, const BlockWeights* w,
                            int channel, int first_pair, int end_pair, const float* factor, float* num) {
   Ints high[kQueries][kVectors], low[kQueries][kVectors];
   for (int i = 0; i < kQueries; ++i) {
     for (int v = 0; v < kVectors; ++v) high[i][v] = low[i][v] = splat_int(0);
   }
+  const auto* values = reinterpret_cast<const Code*>(page.values);
   for (int pair = first_pair; pair < end_pair; ++pair) {
     Ints value[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      value[v] = load_pairs(page.values + 2 * (pair * q.stride + channel + kWidth * v));
+      value[v] = load_pairs(values + 2 * (pair * q.stride + channel + kWidth * v));
     }
     for (int i = 0; i < kQueries; ++i) {
       const Ints wh = splat_pair(w[i].planes[0] + 2 * pair), wl = splat_pair(w[i].planes[1] + 2 * pair);
@@ -149,7 +157,7 @@ inline void value_products(const AttentionQueries& q, int query, const PageHead&
   }
 }
 
-template <int kQueries>
+template <class Code, int kQueries>
 inline void accumulate_queries(const AttentionQueries& q, int query, const PageHead& page, const float* s,
                                const float* m, const float* factor, float* num, float* den) {
   BlockWeights w[kQueries];
@@ -165,25 +173,32 @@ inline void accumulate_queries(const AttentionQueries& q, int query, const PageH
   const int first_pair = first / 2, end_pair = (last + 1) / 2;
   int c = 0;
   for (; c + kWidth * kValueVectors <= q.stride; c += kWidth * kValueVectors) {
-    value_products<kQueries, kValueVectors>(q, query, page, w, c, first_pair, end_pair, factor, num);
+    value_products<Code, kQueries, kValueVectors>(q, query, page, w, c, first_pair, end_pair, factor, num);
   }
   for (; c < q.stride; c += kWidth) {
-    value_products<kQueries, 1>(q, query, page, w, c, first_pair, end_pair, factor, num);
+    value_products<Code, kQueries, 1>(q, query, page, w, c, first_pair, end_pair, factor, num);
+  }
+}
+
+template <class Code>
+void accumulate_page(const AttentionQueries& q, const PageHead& page, const float* s, const float* m,
+                     const float* factor, float* num, float* den) {
+  for (int query = 0; query < q.count;) {
+    int run = 0;  // queries in a row that see something of the page
+    while (run < kValueQueries && query + run < q.count && q.first[query + run] < q.last[query + run]) ++run;
+    if (run == kValueQueries) {
+      accumulate_queries<Code, kValueQueries>(q, query, page, s, m, factor, num, den);
+    } else {
+      for (int i = 0; i < run; ++i) accumulate_queries<Code, 1>(q, query + i, page, s, m, factor, num, den);
+    }
+    query += run > 0 ? run : 1;
   }
 }
 
 void accumulate(const AttentionQueries& q, const PageHead& page, const float* s, const float* m,
                 const float* factor, float* num, float* den) {
-  for (int query = 0; query < q.count;) {
-    int run = 0;  // queries in a row that see something of the page
-    while (run < kValueQueries && query + run < q.count && q.first[query + run] < q.last[query + run]) ++run;
-    if (run == kValueQueries) {
-      accumulate_queries<kValueQueries>(q, query, page, s, m, factor, num, den);
-    } else {
-      for (int i = 0; i < run; ++i) accumulate_queries<1>(q, query + i, page, s, m, factor, num, den);
-    }
-    query += run > 0 ? run : 1;
-  }
+  (page.narrow ? accumulate_page<std::int8_t> : accumulate_page<std::int16_t>)(q, page, s, m, factor, num,
+                                                                               den);
 }
 
 void divide(const float* num, float den, int n, float* o) {

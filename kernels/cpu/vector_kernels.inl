@@ -88,20 +88,20 @@ struct Grid {
   bool empty;  // all codes are 0
 };
 
-inline Grid grid(std::int32_t bits) {
+inline Grid grid(std::int32_t bits, float limit = 32767.0f) {
   union {
     std::int32_t i;
     float f;
   } a = {bits};
   if (bits >= 0x7f800000) return {0, __builtin_nanf(""), true};
   if (bits < 0x0da24260) return {0, 0, true};
-  return {32767.0f / a.f, a.f / 32767.0f, false};
+  return {limit / a.f, a.f / limit, false};
 }
 
-inline Grid grid_of(const float* x, int n) {
+inline Grid grid_of(const float* x, int n, float limit = 32767.0f) {
   Ints most = splat_int(0);
   each_vector(n, [&](int i, int left) { most = larger(most, magnitude_bits(load(x + i, left))); });
-  return grid(largest(most));
+  return grid(largest(most), limit);
 }
 
 inline Ints code_of(Floats x, const Grid& g) {
@@ -114,8 +114,8 @@ void quantise(const float* x, int n, std::byte* codes, int plane, float* scale) 
   each_vector(n, [&](int i, int left) { store_codes(codes, plane, i, code_of(load(x + i, left), g)); });
 }
 
-void quantise_plain(const float* x, int n, std::int16_t* codes, float* scale) {
-  const Grid g = grid_of(x, n);
+void quantise_plain(const float* x, int n, float limit, std::int16_t* codes, float* scale) {
+  const Grid g = grid_of(x, n, limit);
   *scale = g.scale;
   each_vector(n, [&](int i, int left) { store_16bit(codes + i, code_of(load(x + i, left), g)); });
 }
@@ -137,6 +137,10 @@ void split_codes(const std::byte* codes, int plane, int n, int stride, std::int1
 }
 
 // ---- norms -----------------------------------------------------------------------------------------------
+
+void multiply(const float* x, const float* factors, int n, float* y) {
+  each_vector(n, [&](int i, int left) { store(y + i, load(x + i, left) * load(factors + i, left), left); });
+}
 
 void scale(const float* x, float multiplier, int n, float* y) {
   each_vector(n, [&](int i, int left) { store(y + i, load(x + i, left) * splat(multiplier), left); });
@@ -280,10 +284,10 @@ namespace grokd::kernels {
 namespace {
 
 constexpr VectorKernels kTable = {
-    scale,       add,        norm,       add_norm,     quantise,   quantise_plain, read_codes,
-    split_codes, rope,       router,     gelu_product, sum_groups, mix_experts,    finish_logits,
-    scores,      block_max,  accumulate, divide,       exp_one,    finite_max,     find,
-    exp_total,   divide_all, sum_up_to,  collect,      contenders,
+    scale,         multiply,    add,        norm,       add_norm,     quantise,   quantise_plain,
+    read_codes,    split_codes, rope,       router,     gelu_product, sum_groups, mix_experts,
+    finish_logits, scores,      block_max,  accumulate, divide,       exp_one,    finite_max,
+    find,          exp_total,   divide_all, sum_up_to,  collect,      contenders,
 };
 
 }  // namespace

@@ -36,9 +36,11 @@ struct BlockResult {
 float score(const Query& query, const Block& block, const KvLayer& kv, const AttentionShape& shape,
             int slot) {
   const std::ptrdiff_t entry = static_cast<std::ptrdiff_t>(slot) * kv.kv_heads + query.kv_head;
-  const std::int16_t* key = block.page.key_codes + entry * kv.head_size;
+  const std::ptrdiff_t key = entry * kv.head_size;
   std::int64_t sum = 0;
-  for (int i = 0; i < kv.head_size; ++i) sum += static_cast<std::int32_t>(query.codes[i]) * key[i];
+  for (int i = 0; i < kv.head_size; ++i) {
+    sum += static_cast<std::int32_t>(query.codes[i]) * block.page.key_codes[key + i];
+  }
   const float s = static_cast<float>(sum) * (query.scale * block.page.key_scales[entry]);
   return soft_cap(s * shape.multiplier, shape.cap);
 }
@@ -58,8 +60,10 @@ std::vector<float> weighted_values(const float* exponentials, const Block& block
   }
   const float scale = quantise_row(weights, kActivationCode, codes.data());
   for (int j = 0; j < count; ++j) {
-    const std::int16_t* value = block.page.value_codes + entry(j) * kv.head_size;
-    for (int i = 0; i < kv.head_size; ++i) sums[i] += static_cast<std::int32_t>(codes[j]) * value[i];
+    const std::ptrdiff_t value = entry(j) * kv.head_size;
+    for (int i = 0; i < kv.head_size; ++i) {
+      sums[i] += static_cast<std::int32_t>(codes[j]) * block.page.value_codes[value + i];
+    }
   }
   std::vector<float> numerator(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i) numerator[i] = static_cast<float>(sums[i]) * scale;
@@ -124,7 +128,11 @@ void ReferenceBackend::attention(const Quantised& q, std::span<const SequenceRow
         const Query query{code_row(q, entry), *scale_row(q, entry), head / heads_per_kv_head};
         std::vector<BlockResult> results;
         for (const Block& block : blocks) results.push_back(attend_block(query, block, kv, shape));
-        combine(results, shape.cap != 0.0f, o.row(row) + static_cast<std::ptrdiff_t>(head) * kv.head_size);
+        float* out = o.row(row) + static_cast<std::ptrdiff_t>(head) * kv.head_size;
+        combine(results, shape.cap != 0.0f, out);
+        if (kv.type == KvType::int16) continue;
+        const float* range = kv.ranges.value + query.kv_head * kv.head_size;
+        for (int c = 0; c < kv.head_size; ++c) out[c] = out[c] * range[c];
       }
     }
   }

@@ -43,15 +43,14 @@ std::size_t PackedHead::bytes(int vocab, int width) {
 Page Page::at(const KvLayer& kv, std::int32_t page) {
   std::byte* data = kv.data + static_cast<std::size_t>(page) * kv.page_bytes;
   const std::size_t scales = product(kPagePositions, kv.kv_heads);
-  const std::size_t codes = product(scales, kv.head_size);
-  auto* key_codes = reinterpret_cast<std::int16_t*>(data);
-  auto* key_scales = reinterpret_cast<float*>(key_codes + 2 * codes);
-  return {key_codes, key_codes + codes, key_scales, key_scales + scales};
+  const std::size_t codes = product(scales, kv.head_size, kv_code_bytes(kv.type));
+  auto* key_scales = reinterpret_cast<float*>(data + 2 * codes);
+  return {{data, kv.type}, {data + codes, kv.type}, key_scales, key_scales + scales};
 }
 
-std::size_t Page::bytes(int kv_heads, int head_size) {
+std::size_t Page::bytes(int kv_heads, int head_size, KvType type) {
   const std::size_t scales = product(kPagePositions, kv_heads);
-  return padded(2 * product(scales, head_size, sizeof(std::int16_t)) + 2 * product(scales, sizeof(float)));
+  return padded(2 * product(scales, head_size, kv_code_bytes(type)) + 2 * product(scales, sizeof(float)));
 }
 
 }  // namespace grokd::kernels::reference

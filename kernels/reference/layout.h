@@ -32,15 +32,32 @@ struct PackedHead {
   static std::size_t bytes(int vocab, int width);
 };
 
+/// Codes of 8 or 16 bits in plain order.
+struct CacheCodes {
+  std::byte* data = nullptr;
+  KvType type = KvType::int16;
+
+  std::int16_t operator[](std::ptrdiff_t i) const {
+    return type == KvType::int8 ? reinterpret_cast<const std::int8_t*>(data)[i]
+                                : reinterpret_cast<const std::int16_t*>(data)[i];
+  }
+  void set(std::ptrdiff_t i, std::int16_t code) const {
+    if (type == KvType::int8) {
+      reinterpret_cast<std::int8_t*>(data)[i] = static_cast<std::int8_t>(code);
+    } else {
+      reinterpret_cast<std::int16_t*>(data)[i] = code;
+    }
+  }
+};
+
 /// One page of the cache: codes [64, K, C] of keys, then of values; scales [64, K] of keys, then of values.
 struct Page {
-  std::int16_t* key_codes = nullptr;
-  std::int16_t* value_codes = nullptr;
+  CacheCodes key_codes, value_codes;
   float* key_scales = nullptr;
   float* value_scales = nullptr;
 
   static Page at(const KvLayer& kv, std::int32_t page);
-  static std::size_t bytes(int kv_heads, int head_size);
+  static std::size_t bytes(int kv_heads, int head_size, KvType type);
 };
 
 inline std::int16_t* code_row(const Quantised& x, std::ptrdiff_t row) {

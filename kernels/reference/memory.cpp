@@ -36,16 +36,18 @@ void ReferenceBackend::read_codes(const Quantised& x, std::int16_t* codes) {
   std::copy_n(code_row(x, 0), static_cast<std::ptrdiff_t>(x.rows) * x.cols, codes);
 }
 
-std::size_t ReferenceBackend::kv_page_bytes(int kv_heads, int head_size) const {
-  return Page::bytes(kv_heads, head_size);
+std::size_t ReferenceBackend::kv_page_bytes(int kv_heads, int head_size, KvType type) const {
+  return Page::bytes(kv_heads, head_size, type);
 }
 
 void ReferenceBackend::read_kv(const KvLayer& kv, std::int32_t page, int count, std::int16_t* key_codes,
                                float* key_scales, std::int16_t* value_codes, float* value_scales) {
   const Page source = Page::at(kv, page);
   const auto scales = static_cast<std::ptrdiff_t>(count) * kv.kv_heads;
-  std::copy_n(source.key_codes, scales * kv.head_size, key_codes);
-  std::copy_n(source.value_codes, scales * kv.head_size, value_codes);
+  for (std::ptrdiff_t i = 0; i < scales * kv.head_size; ++i) {
+    key_codes[i] = source.key_codes[i];
+    value_codes[i] = source.value_codes[i];
+  }
   std::copy_n(source.key_scales, scales, key_scales);
   std::copy_n(source.value_scales, scales, value_scales);
 }

@@ -9,6 +9,7 @@ namespace grokd::kernels::reference {
 
 inline constexpr int kLanes = 64;
 inline constexpr int kActivationCode = 32767;  // M of section 3
+inline constexpr int kByteCode = 127;          // M of an int8 cache
 inline constexpr int kHeadCode = 32639;        // M of the output embedding
 
 /// l[j] += l[j + s] for s = 32, 16, ..., 1; gives l[0].

@@ -13,6 +13,7 @@ using kernels::SequenceRows;
 
 struct Shape {
   int heads, kv_heads, head_size;
+  kernels::KvType type = kernels::KvType::int16;
   int row_width() const { return (heads + 2 * kv_heads) * head_size; }
 };
 
@@ -63,14 +64,32 @@ kernels::StepLimits limits_of(const Shape& shape, const Step& step) {
   return limits;
 }
 
+/// Ranges from a hundredth to a hundred, and their reciprocals.
+std::vector<float> some_ranges(std::size_t channels) {
+  std::vector<float> ranges = hard_floats(34, 2 * channels, 1);
+  for (float& range : ranges) range = std::exp2(6 * std::clamp(range, -1.0f, 1.0f));
+  std::vector<float> all(4 * channels);
+  for (std::size_t i = 0; i < channels; ++i) {
+    all[i] = ranges[i], all[channels + i] = 1 / ranges[i];
+    all[2 * channels + i] = ranges[channels + i], all[3 * channels + i] = 1 / ranges[channels + i];
+  }
+  return all;
+}
+
 struct Cache {
-  kernels::Buffer memory;
+  kernels::Buffer memory, ranges;
   kernels::KvLayer layer;
 
   Cache(Backend& backend, int pages, const Shape& shape) {
-    const std::size_t page_bytes = backend.kv_page_bytes(shape.kv_heads, shape.head_size);
+    const std::size_t page_bytes = backend.kv_page_bytes(shape.kv_heads, shape.head_size, shape.type);
     memory = backend.allocate(page_bytes * static_cast<std::size_t>(pages));
-    layer = {memory.data(), page_bytes, shape.kv_heads, shape.head_size};
+    const auto channels = static_cast<std::size_t>(shape.kv_heads * shape.head_size);
+    const std::vector<float> values = some_ranges(channels);
+    ranges = backend.allocate(values.size() * sizeof(float));
+    backend.upload(ranges.data(), values.data(), ranges.bytes());
+    const float* at = ranges.as<float>();
+    layer = {memory.data(),   page_bytes, shape.kv_heads,
+             shape.head_size, shape.type, {at, at + channels, at + 2 * channels, at + 3 * channels}};
   }
 
   Outcome read(Backend& backend, int pages) const {
@@ -118,8 +137,11 @@ std::vector<float> queries_of(const Shape& shape, const Step& step, float size) 
   return hard_floats(32, static_cast<std::size_t>(step.rows) * shape.heads * shape.head_size, size);
 }
 
-constexpr Shape kShapes[] = {{1, 1, 16},  {4, 2, 16}, {6, 1, 128}, {3, 3, 64},
-                             {12, 2, 32}, {5, 1, 20}, {2, 1, 6}};
+constexpr auto kNarrow = kernels::KvType::int8;
+constexpr Shape kShapes[] = {{1, 1, 16},          {4, 2, 16},          {6, 1, 128},
+                             {3, 3, 64},          {12, 2, 32},         {5, 1, 20},
+                             {2, 1, 6},           {4, 2, 16, kNarrow}, {6, 1, 128, kNarrow},
+                             {3, 3, 64, kNarrow}, {5, 1, 20, kNarrow}, {2, 1, 6, kNarrow}};
 
 }  // namespace
 
@@ -176,7 +198,7 @@ TEST_CASE("attention equals the reference where scores are far apart") {
 
 TEST_CASE("attention over zero, equal and poisoned keys, values and queries equals the reference") {
   const Step step({{1, 140}, {30, 40}});
-  for (const Shape& shape : {Shape{2, 1, 16}, Shape{6, 1, 128}}) {
+  for (const Shape& shape : {Shape{2, 1, 16}, Shape{6, 1, 128}, Shape{4, 2, 16, kNarrow}}) {
     Comparison compare(limits_of(shape, step));
     for (int kind = 0; kind < kRowKinds; ++kind) {
       CAPTURE(kind);
@@ -199,9 +221,10 @@ TEST_CASE("attention over zero, equal and poisoned keys, values and queries equa
 
 TEST_CASE("products of the largest codes do not overflow") {
   const Step step({{2, 126}});
-  for (const int head_size : {64, 128, 256}) {
+  for (const Shape& shape :
+       {Shape{1, 1, 64}, Shape{1, 1, 128}, Shape{1, 1, 256}, Shape{1, 1, 256, kNarrow}}) {
+    const int head_size = shape.head_size;
     CAPTURE(head_size);
-    const Shape shape{1, 1, head_size};
     Comparison compare(limits_of(shape, step));
     const std::vector<float> ones(static_cast<std::size_t>(step.history().rows) * shape.row_width(), 1.0f);
     for (const float sign : {1.0f, -1.0f}) {
