@@ -61,6 +61,9 @@ void group_by_expert(const ExpertChoice& choice, int experts, ExpertLists& lists
   }
 }
 
+constexpr std::size_t kCachedWeights = 512 << 10;  // a good part of a core's own cache
+constexpr int kCachedTokens = 64;
+
 /// Everything the two passes over the weights share.
 struct ExpertStep {
   const KernelTable& kernels;
@@ -84,8 +87,12 @@ struct ExpertStep {
   // Second pass: tiles are panels of down, of all active experts.
   int down_tiles() const { return layout.down().panels(); }
   const std::byte* down_panel(int panel, int active) const;
+  std::ptrdiff_t line_floats() const { return std::ptrdiff_t{layout.groups} * kPanelColumns; }
+  int tokens_at_once() const;
   void down(int panel, const DownScratch& own) const;
-  void multiply_down(int panel, int active, float* parts) const;
+  void down_tokens(int panel, int first_token, int end_token, const DownScratch& own) const;
+  void multiply_down(int panel, int active, int first, int count, const std::byte* next, float* parts) const;
+  void mix_token(int panel, int token, const DownScratch& own) const;
 };
 
 const std::byte* ExpertStep::gate_up_panel(int tile) const {
@@ -103,7 +110,8 @@ void ExpertStep::gate_up(int tile, const PanelScratch& own) const {
   PrefetchWalk walk = row_tiles.walk(gate_up_panel(tile + threads));
   for (int t = 0; t < row_tiles.tiles(); ++t) {
     const int first = row_tiles.first(t), count = row_tiles.count(t);
-    multiply_rows(*kernels.matrix, rows, first, count, layout.gate_up(), gate_up_panel(tile), walk, own.y);
+    multiply_rows(*kernels.matrix, rows, first, count, layout.gate_up(), gate_up_panel(tile), walk, own.y,
+                  kPanelColumns);
     for (int i = 0; i < count; ++i) {
       const float* u = own.y + std::ptrdiff_t{i} * kPanelColumns;
       float* inner = lists.inner + std::ptrdiff_t{lists.begin[e] + first + i} * layout.ffn;
@@ -137,42 +145,62 @@ const std::byte* ExpertStep::down_panel(int panel, int active) const {
          static_cast<std::size_t>(panel) * layout.down().panel_bytes();
 }
 
-/// parts [lines of the expert][groups][64]
-void ExpertStep::multiply_down(int panel, int active, float* parts) const {
-  const int e = lists.active[active];
+/// Lines [first, first + count) of the expert: parts [count][groups][64].
+void ExpertStep::multiply_down(int panel, int active, int first, int count, const std::byte* next,
+                               float* parts) const {
   const CodeLayout codes{layout.ffn, layout.groups};
-  const CodeRows rows{lists.codes + static_cast<std::size_t>(lists.begin[e]) * codes.row_bytes(),
-                      lists.scales + std::ptrdiff_t{lists.begin[e]} * layout.groups, codes, nullptr,
-                      lines(e)};
-  const RowTiles row_tiles(lines(e), kernels.matrix->rows);
-  PrefetchWalk walk = row_tiles.walk(down_panel(panel, active + 1));
+  const CodeRows rows{lists.codes + static_cast<std::size_t>(first) * codes.row_bytes(),
+                      lists.scales + std::ptrdiff_t{first} * layout.groups, codes, nullptr, count};
+  const RowTiles row_tiles(count, kernels.matrix->rows);
+  PrefetchWalk walk = row_tiles.walk(next);
   for (int t = 0; t < row_tiles.tiles(); ++t) {
     multiply_rows(*kernels.matrix, rows, row_tiles.first(t), row_tiles.count(t), layout.down(),
-                  down_panel(panel, active), walk,
-                  parts + std::ptrdiff_t{row_tiles.first(t)} * layout.groups * kPanelColumns);
+                  down_panel(panel, active), walk, parts + row_tiles.first(t) * line_floats(), line_floats());
   }
 }
 
-/// All experts' parts of 64 columns, then their gated sum in gate order and the tree over the groups.
+/// Where the weights of a panel stay in the cache, their products should too: then few tokens at a time.
+int ExpertStep::tokens_at_once() const {
+  const std::size_t weights = static_cast<std::size_t>(lists.active_count) * layout.down().panel_bytes();
+  return weights <= kCachedWeights ? kCachedTokens : choice.tokens;
+}
+
 void ExpertStep::down(int panel, const DownScratch& own) const {
-  const int line_floats = layout.groups * kPanelColumns;
+  std::copy_n(lists.begin, w.experts, own.next);
+  for (int first = 0, tokens = tokens_at_once(); first < choice.tokens; first += tokens)
+    down_tokens(panel, first, std::min(choice.tokens, first + tokens), own);
+}
+
+/// The tokens' experts' parts of 64 columns, then their gated sum in gate order and the tree over the groups.
+void ExpertStep::down_tokens(int panel, int first_token, int end_token, const DownScratch& own) const {
+  float* parts = own.parts;
   for (int active = 0; active < lists.active_count; ++active) {
-    multiply_down(panel, active, own.parts + std::ptrdiff_t{lists.begin[lists.active[active]]} * line_floats);
+    const int e = lists.active[active], first = own.next[e];
+    int end = first;
+    while (end < lists.begin[e + 1] && lists.token[end] < end_token) ++end;
+    if (end == first) continue;
+    multiply_down(panel, active, first, end - first,
+                  end_token == choice.tokens ? down_panel(panel, active + 1) : nullptr, parts);
+    own.parts_of[e] = parts - first * line_floats();
+    parts += (end - first) * line_floats();
+    own.next[e] = end;
   }
+  for (int t = first_token; t < end_token; ++t) mix_token(panel, t, own);
+}
+
+void ExpertStep::mix_token(int panel, int token, const DownScratch& own) const {
   const int column = panel * kPanelColumns, columns = std::min(kPanelColumns, layout.width - column);
-  for (int t = 0; t < choice.tokens; ++t) {
-    int count = 0;
-    for (int entry = t * choice.per_token; entry < (t + 1) * choice.per_token; ++entry) {
-      if (lists.line[entry] < 0) continue;
-      own.chosen[count] = own.parts + std::ptrdiff_t{lists.line[entry]} * line_floats;
-      own.gates[count++] = choice.gate[entry];
-    }
-    if (count > 0) {
-      kernels.vector->mix_experts(own.chosen, own.gates, count, layout.groups, kPanelColumns, columns,
-                                  y.row(t) + column);
-    } else {
-      std::fill_n(y.row(t) + column, columns, 0.0f);
-    }
+  int count = 0;
+  for (int entry = token * choice.per_token; entry < (token + 1) * choice.per_token; ++entry) {
+    if (lists.line[entry] < 0) continue;
+    own.chosen[count] = own.parts_of[choice.expert[entry]] + lists.line[entry] * line_floats();
+    own.gates[count++] = choice.gate[entry];
+  }
+  if (count > 0) {
+    kernels.vector->mix_experts(own.chosen, own.gates, count, layout.groups, kPanelColumns, columns,
+                                y.row(token) + column);
+  } else {
+    std::fill_n(y.row(token) + column, columns, 0.0f);
   }
 }
 
@@ -199,7 +227,7 @@ void CpuBackend::experts(const Quantised& x, const ExpertChoice& choice, const E
   const int entries = choice.tokens * choice.per_token;
   scratch_.reserve_shared(bytes_of<ExpertLists>(entries, w.experts, layout));
   scratch_.reserve_own(std::max(bytes_of<PanelScratch>(matrix().rows, w.groups),
-                                bytes_of<DownScratch>(entries, w.groups, choice.per_token)));
+                                bytes_of<DownScratch>(entries, w.experts, w.groups, choice.per_token)));
   Carver carver = scratch_.shared();
   ExpertLists lists(carver, entries, w.experts, layout);
   group_by_expert(choice, w.experts, lists);
@@ -213,7 +241,7 @@ void CpuBackend::experts(const Quantised& x, const ExpertChoice& choice, const E
   });
   pool_.parallel_for(choice.tokens > 0 ? step.down_tiles() : 0, [&](int panel, int thread) {
     Carver own = scratch_.own(thread);
-    step.down(panel, DownScratch(own, entries, w.groups, choice.per_token));
+    step.down(panel, DownScratch(own, entries, w.experts, w.groups, choice.per_token));
   });
 }
 

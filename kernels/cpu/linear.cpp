@@ -13,6 +13,7 @@ void CpuBackend::linear(const Quantised& x, const LinearWeights& w, MatrixView<f
   const CodeRows rows{x.codes, x.scales, {w.in, w.groups}, nullptr, x.rows};
   const RowTiles row_tiles(x.rows, matrix().rows);
   const int panels = x.rows > 0 ? layout.panels() : 0;
+  const std::ptrdiff_t group_floats = std::ptrdiff_t{w.groups} * kPanelColumns;
   scratch_.reserve_own(bytes_of<PanelScratch>(matrix().rows, w.groups));
   const auto panel_at = [&](int p) {
     return p < panels ? w.data.data() + static_cast<std::size_t>(p) * layout.panel_bytes() : nullptr;
@@ -24,10 +25,15 @@ void CpuBackend::linear(const Quantised& x, const LinearWeights& w, MatrixView<f
     const int column = panel * kPanelColumns, columns = std::min(kPanelColumns, w.out - column);
     for (int tile = 0; tile < row_tiles.tiles(); ++tile) {
       const int first = row_tiles.first(tile), count = row_tiles.count(tile);
-      multiply_rows(matrix(), rows, first, count, layout, panel_at(panel), walk, own.y);
+      if (w.groups == 1 && columns == kPanelColumns) {  // nothing to add up
+        multiply_rows(matrix(), rows, first, count, layout, panel_at(panel), walk, y.row(first) + column,
+                      y.stride);
+        continue;
+      }
+      multiply_rows(matrix(), rows, first, count, layout, panel_at(panel), walk, own.y, group_floats);
       for (int i = 0; i < count; ++i) {
-        vector().sum_groups(own.y + std::ptrdiff_t{i} * w.groups * kPanelColumns, w.groups, kPanelColumns,
-                            columns, y.row(first + i) + column);
+        vector().sum_groups(own.y + i * group_floats, w.groups, kPanelColumns, columns,
+                            y.row(first + i) + column);
       }
     }
   });

@@ -2,6 +2,8 @@
 // 32768, so sum q W = 256 * (sum hi W - 128 * sum W) + sum lo W, each sum exact in 32 bits for a group of at
 // most 65,793.
 
+#include <utility>
+
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/simd_avx512.h"
 
@@ -55,8 +57,8 @@ struct PanelCall {
   std::ptrdiff_t y_stride;
 };
 
-/// The end of a panel: the columns' sums at `w`, the scales behind them. kSmall: join_small_planes will do.
-template <int kRows, bool kSmall>
+/// The end of a panel: the columns' sums at `w`, the scales behind them.
+template <int kRows>
 inline void finish_rows(const __m512i (&high)[kRows][kTiles], const __m512i (&low)[kRows][kTiles],
                         const float* x_scale, const std::byte* w, float* y, std::ptrdiff_t y_stride) {
   const auto* w_scale = reinterpret_cast<const float*>(w + 64 * kTiles);
@@ -64,8 +66,7 @@ inline void finish_rows(const __m512i (&high)[kRows][kTiles], const __m512i (&lo
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int c = 0; c < kTiles; ++c) {
-      const Ints upper = centred(high[r][c], w, c), lower{low[r][c]};
-      const Floats sum = kSmall ? join_small_planes(upper, lower) : join_planes(upper, lower);
+      const Floats sum = join_planes(centred(high[r][c], w, c), {low[r][c]});
       store(y + r * y_stride + 16 * c, sum * (splat(x_scale[r]) * load(w_scale + 16 * c)));
     }
   }
@@ -113,10 +114,75 @@ void tile_steps(const PanelCall& call, int first, int k, int end, KeptSums& kept
 #pragma GCC unroll 4
       for (int c = 0; c < kTiles; ++c) kept.high[r][c] = high[r][c], kept.low[r][c] = low[r][c];
     }
-  } else if (end <= kSmallSumSteps) {
-    finish_rows<kRows, true>(high, low, call.x_scale + first, w, y, call.y_stride);
   } else {
-    finish_rows<kRows, false>(high, low, call.x_scale + first, w, y, call.y_stride);
+    finish_rows<kRows>(high, low, call.x_scale + first, w, y, call.y_stride);
+  }
+}
+
+constexpr int kShortTileRows = 6;
+
+/// f(0) ... f(kCount - 1) with constant arguments, so that arrays indexed by them are registers.
+template <int kCount, class F>
+[[gnu::always_inline]] inline void unrolled(F f) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int, kIndex>()), ...);
+  }
+  (std::make_integer_sequence<int, kCount>());
+}
+
+/// sum += x * tile. By hand: GCC 12 gives the intrinsic's result another register and spills.
+[[gnu::always_inline]] inline void add_products(__m512i& sum, __m512i x, __m512i tile) {
+  sum = _mm512_dpbusd_epi32(sum, x, tile);
+}
+
+/// sum[r * kTiles + c] += one plane of the rows times a short group.
+template <int kRows>
+[[gnu::always_inline]] inline void add_plane(const PanelCall& call, int first, int plane, const Ahead& ahead,
+                                             __m512i (&sum)[kRows * kTiles]) {
+  const std::byte *row[kRows], *w = call.weights;
+  unrolled<kRows>([&](auto r) { row[r] = call.x[first + r] + plane; });
+  const std::byte* line = ahead.walk.next;
+  const int lines = ahead.walk.lines_per_step, period = 2 * ahead.period;
+  int due = 0;
+  for (int k = 0; k < call.steps; ++k, w += kStep) {
+    for (due += lines; due >= period; due -= period, line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T1);
+    __m512i tiles[kTiles];
+    unrolled<kTiles>([&](auto c) { tiles[c] = tile(w, c); });
+    unrolled<kRows>([&](auto r) {
+      const __m512i x = four_inputs(row[r] + 4 * k);
+      unrolled<kTiles>([&](auto c) { add_products(sum[r * kTiles + c], x, tiles[c]); });
+    });
+  }
+  ahead.walk.next = line;
+}
+
+/// A short group's whole sums: below 2^31, so one register holds a sum, and high times 256 is where low
+/// starts. The weights are taken twice, from the nearest cache.
+template <int kRows>
+void short_group(const PanelCall& call, int first, const Ahead& ahead) {
+  const std::byte* sums = call.weights + std::ptrdiff_t{kStep} * call.steps;
+  __m512i sum[kRows * kTiles];
+  unrolled<kRows * kTiles>([&](auto i) { sum[i] = centred(_mm512_setzero_si512(), sums, i % kTiles).v; });
+  add_plane<kRows>(call, first, 0, ahead, sum);
+  unrolled<kRows * kTiles>([&](auto i) { sum[i] = _mm512_slli_epi32(sum[i], 8); });
+  add_plane<kRows>(call, first, call.plane, ahead, sum);
+  const auto* w_scale = reinterpret_cast<const float*>(sums + 64 * kTiles);
+  unrolled<kRows * kTiles>([&](auto i) {
+    const int r = i / kTiles, c = i % kTiles;
+    const Floats scale = splat(call.x_scale[first + r]) * load(w_scale + 16 * c);
+    store(call.y + (first + r) * call.y_stride + 16 * c, Floats{_mm512_cvtepi32_ps(sum[i])} * scale);
+  });
+}
+
+void short_panel(const PanelCall& call, int rows, PrefetchWalk& walk) {
+  constexpr decltype(&short_group<1>) kShortGroups[] = {short_group<1>, short_group<2>, short_group<3>,
+                                                        short_group<4>, short_group<5>, short_group<6>};
+  const int tiles = (rows + kShortTileRows - 1) / kShortTileRows;
+  const Ahead ahead(walk, tiles);
+  for (int t = 0; t < tiles; ++t) {
+    const int first = rows * t / tiles, next = rows * (t + 1) / tiles;
+    kShortGroups[next - first - 1](call, first, ahead);
   }
 }
 
@@ -126,6 +192,7 @@ void panel(const std::byte* const* x, const float* x_scale, int rows, int plane,
            int steps, PrefetchWalk& walk, float* y, std::ptrdiff_t y_stride) {
   constexpr decltype(&tile_steps<1>) kTileSteps[] = {tile_steps<1>, tile_steps<2>, tile_steps<3>};
   const PanelCall call{x, x_scale, plane, weights, steps, y, y_stride};
+  if (rows > 2 && steps <= kSmallSumSteps) return short_panel(call, rows, walk);
   const int tiles = (rows + kTileRows - 1) / kTileRows, chunk = tiles == 1 ? steps : kChunkSteps;
   const Ahead ahead(walk, tiles);
   KeptSums kept[kMostRows / kTileRows];

@@ -54,13 +54,17 @@ struct ExpertLists {
   int active_count = 0;
 };
 
-/// One panel of down for all lines, and what one token takes of it.
+/// One panel of down for the lines of a run of tokens, and what one token takes of it.
 struct DownScratch {
-  DownScratch(Carver& carver, int entries, int groups, int per_token)
-      : parts(carver.take<float>(static_cast<std::size_t>(entries) * static_cast<std::size_t>(groups) *
+  DownScratch(Carver& carver, int entries, int experts, int groups, int per_token)
+      : next(carver.take<std::int32_t>(static_cast<std::size_t>(experts))),
+        parts_of(carver.take<float*>(static_cast<std::size_t>(experts))),
+        parts(carver.take<float>(static_cast<std::size_t>(entries) * static_cast<std::size_t>(groups) *
                                  kPanelColumns)),
         chosen(carver.take<const float*>(static_cast<std::size_t>(per_token))),
         gates(carver.take<float>(static_cast<std::size_t>(per_token))) {}
+  std::int32_t* next;    // [E] first line of each expert not yet taken
+  float** parts_of;      // [E] where line 0 of each expert would lie in `parts`
   float* parts;          // [lines][groups][64]
   const float** chosen;  // [per_token] one token's lines
   float* gates;          // [per_token]

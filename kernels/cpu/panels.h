@@ -39,8 +39,10 @@ class RowTiles {
   int rows_, tiles_;
 };
 
-/// y [count][groups][64] for rows [first, first + count), count <= MatrixKernels::rows.
+/// y [count][groups][64], rows y_stride floats apart, for rows [first, first + count), count <=
+/// MatrixKernels::rows.
 void multiply_rows(const MatrixKernels& kernels, const CodeRows& x, int first, int count,
-                   const PanelLayout& layout, const std::byte* panel, PrefetchWalk& walk, float* y);
+                   const PanelLayout& layout, const std::byte* panel, PrefetchWalk& walk, float* y,
+                   std::ptrdiff_t y_stride);
 
 }  // namespace grokd::kernels

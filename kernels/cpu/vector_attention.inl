@@ -18,24 +18,31 @@ template <class Code, int kQueries, int kVectors>
 inline void key_products(const AttentionQueries& q, int query, const PageHead& page, int first_vector,
                          float* scores) {
   Ints high[kQueries][kVectors], low[kQueries][kVectors];
+#pragma GCC unroll 4
   for (int i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) high[i][v] = low[i][v] = splat_int(0);
   }
   const std::int16_t* planes = q.planes + static_cast<std::ptrdiff_t>(query) * 2 * q.stride;
   const auto* keys = reinterpret_cast<const Code*>(page.keys);
   for (int c = 0; c < q.head_size; c += 2) {
     Ints key[kVectors];
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) key[v] = load_pairs(keys + c * kBlock + 32 * (first_vector + v));
+#pragma GCC unroll 4
     for (int i = 0; i < kQueries; ++i) {
       const Ints qh = splat_pair(planes + 2 * i * q.stride + c);
       const Ints ql = splat_pair(planes + (2 * i + 1) * q.stride + c);
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         high[i][v] = dot_pairs(high[i][v], key[v], qh);
         low[i][v] = dot_pairs(low[i][v], key[v], ql);
       }
     }
   }
+#pragma GCC unroll 4
   for (int i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const int at = 16 * (first_vector + v);
       const Floats scale = splat(q.scale[query + i]) * load(page.key_scale + at);
@@ -130,24 +137,31 @@ template <class Code, int kQueries, int kVectors>
 inline void value_products(const AttentionQueries& q, int query, const PageHead& page, const BlockWeights* w,
                            int channel, int first_pair, int end_pair, const float* factor, float* num) {
   Ints high[kQueries][kVectors], low[kQueries][kVectors];
+#pragma GCC unroll 4
   for (int i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) high[i][v] = low[i][v] = splat_int(0);
   }
   const auto* values = reinterpret_cast<const Code*>(page.values);
   for (int pair = first_pair; pair < end_pair; ++pair) {
     Ints value[kVectors];
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       value[v] = load_pairs(values + 2 * (pair * q.stride + channel + kWidth * v));
     }
+#pragma GCC unroll 4
     for (int i = 0; i < kQueries; ++i) {
       const Ints wh = splat_pair(w[i].planes[0] + 2 * pair), wl = splat_pair(w[i].planes[1] + 2 * pair);
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         high[i][v] = dot_pairs(high[i][v], value[v], wh);
         low[i][v] = dot_pairs(low[i][v], value[v], wl);
       }
     }
   }
+#pragma GCC unroll 4
   for (int i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       float* sum = num + (query + i) * q.stride + channel + kWidth * v;
       Floats block = join_planes(high[i][v], low[i][v]) * splat(w[i].scale);
