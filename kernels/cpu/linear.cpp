@@ -7,11 +7,21 @@
 #include "kernels/cpu/panels.h"
 
 namespace grokd::kernels {
+namespace {
+
+/// Rows of one pass over a panel. Weights that stay in the nearest cache leave little room there for
+/// products, and cost little to take again.
+int rows_of_a_pass(const MatrixKernels& kernels, const PanelLayout& layout) {
+  constexpr std::size_t kNearWeights = 32 << 10;
+  return layout.groups > 1 && layout.panel_bytes() <= kNearWeights ? (kernels.rows + 1) / 2 : kernels.rows;
+}
+
+}  // namespace
 
 void CpuBackend::linear(const Quantised& x, const LinearWeights& w, MatrixView<float> y) {
   const PanelLayout layout{w.in, w.out, w.groups};
   const CodeRows rows{x.codes, x.scales, {w.in, w.groups}, nullptr, x.rows};
-  const RowTiles row_tiles(x.rows, matrix().rows);
+  const RowTiles row_tiles(x.rows, rows_of_a_pass(matrix(), layout));
   const int panels = x.rows > 0 ? layout.panels() : 0;
   const std::ptrdiff_t group_floats = std::ptrdiff_t{w.groups} * kPanelColumns;
   scratch_.reserve_own(bytes_of<PanelScratch>(matrix().rows, w.groups));
