@@ -20,6 +20,7 @@ struct Figure {
   double read_gb_per_second = 0;       // tokens_per_second * bytes_per_token
   double bandwidth_gb_per_second = 0;  // sweeps over as many bytes, between the runs
   double bandwidth_share = 0;
+  double prefill_ratio = 0;  // of single steps only: rate of a prompt taken at once over theirs
 };
 
 /// A loaded model with its engine.

@@ -53,6 +53,12 @@ bench::Figure measure(const char* name, int size, double step_bytes, int step_to
 }
 
 nlohmann::ordered_json to_json(const bench::Figure& f) {
+  if (f.prefill_ratio > 0) {
+    return {{"name", f.name},
+            {"size", f.size},
+            {"tokens_per_second", f.tokens_per_second},
+            {"prefill_ratio", f.prefill_ratio}};
+  }
   return {{"name", f.name},
           {"size", f.size},
           {"tokens_per_second", f.tokens_per_second},
@@ -74,6 +80,11 @@ void print_figures(const std::vector<bench::Figure>& figures, const std::vector<
   std::printf("%-8s %6s %12s %14s %10s %14s %7s\n", "run", "size", "tokens/s", "MB/token", "GB/s",
               "machine GB/s", "share");
   for (const auto& f : figures) {
+    if (f.prefill_ratio > 0) {
+      std::printf("%-8s %6d %12.1f: a prompt at once is %.2f times as fast\n", f.name.c_str(), f.size,
+                  f.tokens_per_second, f.prefill_ratio);
+      continue;
+    }
     std::printf("%-8s %6d %12.1f %14.2f %10.2f %14.2f %6.1f%%\n", f.name.c_str(), f.size, f.tokens_per_second,
                 f.bytes_per_token / 1e6, f.read_gb_per_second, f.bandwidth_gb_per_second,
                 100 * f.bandwidth_share);
@@ -86,14 +97,28 @@ std::vector<bench::Figure> run_decode(bench::Subject& subject, const BenchFlags&
                   [&] { return subject.decode_rate(1, flags.tokens); })};
 }
 
+/// One figure: how many times as fast as single steps. Each prompt is measured beside its own single steps,
+/// so that a machine whose speed changes counts on both sides.
+bench::Figure measure_batching(bench::Subject& subject, int tokens, const BenchFlags& flags) {
+  std::vector<double> rates, ratios;
+  for (int i = 0; i < flags.repeat; ++i) {
+    const double before = subject.prefill_rate(tokens), single = subject.decode_rate(1, tokens),
+                 after = subject.prefill_rate(tokens);
+    rates.push_back(single);
+    ratios.push_back((before + after) / 2 / single);
+  }
+  const double rate = bench::median(rates), bytes = double(bytes_per_token(subject.config()));
+  bench::Figure figure{"single", tokens, rate, bytes, rate * bytes / 1e9, 0, 0};
+  figure.prefill_ratio = bench::median(ratios);
+  return figure;
+}
+
 std::vector<bench::Figure> run_prefill(bench::Subject& subject, const BenchFlags& flags) {
   std::vector<bench::Figure> figures;
   for (const int tokens : flags.prompts) {
     figures.push_back(measure("prefill", tokens, double(step_bytes(subject.config(), tokens)), tokens, flags,
                               [&] { return subject.prefill_rate(tokens); }));
-    if (!flags.single_steps) continue;
-    figures.push_back(measure("single", tokens, double(bytes_per_token(subject.config())), 1, flags,
-                              [&] { return subject.decode_rate(1, tokens); }));
+    if (flags.single_steps) figures.push_back(measure_batching(subject, tokens, flags));
   }
   return figures;
 }
