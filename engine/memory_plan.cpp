@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "engine/kv_ranges.h"
 #include "kernels/cpu/layout.h"
 #include "kernels/cpu/memory.h"
 
@@ -111,14 +112,16 @@ std::size_t scratch_bytes(const Sizes& s) {
 }
 
 std::size_t page_bytes(const Sizes& s) {
-  return kernels::PageLayout{s.kv_heads(), s.c.key_size}.page_bytes() * size(s.c.num_layers);
+  const kernels::PageLayout layout{s.kv_heads(), s.c.key_size, kernels::kv_code_bytes(s.options.kv_type)};
+  return layout.page_bytes() * size(s.c.num_layers);
 }
 
 std::size_t kv_bytes(const Sizes& s) {
   const int longest = kernels::ceil_div(s.context, kernels::kPagePositions);
   std::size_t pages = size(s.options.max_sequences) * size(longest);
   if (s.options.kv_cache_bytes > 0) pages = s.options.kv_cache_bytes / (page_bytes(s) * size(s.shard.ranks));
-  return pages * page_bytes(s);
+  const bool ranges = s.options.kv_type == kernels::KvType::int8;
+  return pages * page_bytes(s) + (ranges ? kv_range_bytes(s.c.num_layers, s.kv_heads(), s.c.key_size) : 0);
 }
 
 RankPlan plan_rank(const PlanModel& model, const Sizes& s) {

@@ -17,7 +17,8 @@ struct PlanOptions {
   int max_batch_tokens = 256;
   int max_logit_rows = 0;          // 0 = max(max_sequences, 64)
   std::size_t kv_cache_bytes = 0;  // of all ranks of a group; 0 = room for max_sequences * context
-  int threads = 1;                 // of one rank: each has scratch memory of its own
+  kernels::KvType kv_type = kernels::KvType::int16;
+  int threads = 1;  // of one rank: each has scratch memory of its own
 };
 
 struct WeightPlan {
@@ -31,7 +32,7 @@ struct WeightPlan {
 
 struct RankPlan {
   WeightPlan weights;
-  std::size_t kv = 0;
+  std::size_t kv = 0;              // with the ranges of an int8 cache
   std::size_t scratch = 0;         // activations, tables, logits, working memory of the kernels
   std::size_t communication = 0;   // what the other ranks' vectors are received in
   std::size_t read_per_token = 0;  // weight bytes that one token at batch 1 reads

@@ -1,9 +1,11 @@
 #include "engine/model_runner.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "engine/kv_ranges.h"
 #include "engine/memory_plan.h"
 #include "engine/mesh.h"
 #include "engine/model_files.h"
@@ -16,8 +18,6 @@ using kernels::Buffer;
 using kernels::KvLayer;
 using kernels::MatrixView;
 
-namespace {
-
 std::unique_ptr<Backend> make_backend(const RunnerOptions& options) {
   if (options.backend == "reference") return kernels::make_reference_backend();
   if (options.backend != "cpu") {
@@ -29,6 +29,8 @@ std::unique_ptr<Backend> make_backend(const RunnerOptions& options) {
     throw ConfigError(error.what());
   }
 }
+
+namespace {
 
 int pages_for(int positions) { return (positions + kernels::kPagePositions - 1) / kernels::kPagePositions; }
 
@@ -71,17 +73,20 @@ void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
 /// One rank's device: its slice of the weights and of the cache.
 class RankModel {
  public:
+  /// `ranges`: of an int8 cache, else null.
   RankModel(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
-            kernels::Communicator& group, const ProgressSink& progress)
+            const KvRangeTable* ranges, kernels::Communicator& group, const ProgressSink& progress)
       : backend_(make_backend(options)), leads_(group.rank() == 0) {
     const int kv_heads = config.num_kv_heads / group.size();
-    const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size);
+    const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size, options.kv_type);
     limits_ = make_limits(config, options, layer_page * config.num_layers * group.size());
     const std::size_t layer_bytes = layer_page * limits_.kv_pages;
     if (leads_) check_memory(config, layer_bytes * config.num_layers, group.size());
     kv_memory_ = backend_->allocate(layer_bytes * config.num_layers);
+    if (ranges) kv_ranges_ = DeviceKvRanges(*backend_, *ranges, group.rank(), group.size());
     for (int i = 0; i < config.num_layers; ++i) {
-      kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, kv_heads, config.key_size});
+      kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, kv_heads, config.key_size,
+                     options.kv_type, kv_ranges_.layer(i)});
     }
     if (leads_) logits_ = backend_->allocate(sizeof(float) * limits_.max_logit_rows * config.vocab_size);
     model_ = load_weights(files,
@@ -105,6 +110,7 @@ class RankModel {
   const bool leads_;
   RunnerLimits limits_;
   Buffer kv_memory_, logits_;
+  DeviceKvRanges kv_ranges_;
   std::vector<KvLayer> kv_;
   std::unique_ptr<Model> model_;
 };
@@ -112,8 +118,8 @@ class RankModel {
 class LocalModelRunner final : public ModelRunner {
  public:
   LocalModelRunner(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
-                   const ProgressSink& progress)
-      : model_(files, config, options, group_, progress) {}
+                   const KvRangeTable* ranges, const ProgressSink& progress)
+      : model_(files, config, options, ranges, group_, progress) {}
 
   const RunnerLimits& limits() const override { return model_.limits(); }
   void run(const Batch& batch, std::span<kernels::SampledToken> sampled) override {
@@ -129,11 +135,11 @@ class LocalModelRunner final : public ModelRunner {
 class GroupModelRunner final : public ModelRunner {
  public:
   GroupModelRunner(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
-                   const ProgressSink& progress)
+                   const KvRangeTable* ranges, const ProgressSink& progress)
       : group_(options.tensor_parallel), steps_(options.tensor_parallel) {
     const RunnerOptions each = options_of_rank(options);
     for (int r = 0; r < options.tensor_parallel; ++r) {
-      ranks_.push_back(std::make_unique<RankModel>(files, config, each, group_.rank(r),
+      ranks_.push_back(std::make_unique<RankModel>(files, config, each, ranges, group_.rank(r),
                                                    r == 0 ? progress : ProgressSink{}));
     }
     for (int r = 1; r < options.tensor_parallel; ++r) threads_.emplace_back([this, r] { follow(r); });
@@ -212,10 +218,15 @@ std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const Mode
     RunnerOptions options = asked;
     options.tensor_parallel = rank_count(model_dir, files->ranks(), asked.tensor_parallel);
     check_mesh(config, {1, options.tensor_parallel});
-    if (options.tensor_parallel > 1) {
-      return std::make_unique<GroupModelRunner>(*files, config, options, progress);
+    std::optional<KvRangeTable> table;
+    if (options.kv_type == kernels::KvType::int8) {
+      table = load_kv_ranges(model_dir, config, files->fingerprint());
     }
-    return std::make_unique<LocalModelRunner>(*files, config, options, progress);
+    const KvRangeTable* ranges = table ? &*table : nullptr;
+    if (options.tensor_parallel > 1) {
+      return std::make_unique<GroupModelRunner>(*files, config, options, ranges, progress);
+    }
+    return std::make_unique<LocalModelRunner>(*files, config, options, ranges, progress);
   } catch (const std::bad_alloc&) {
     throw ConfigError("model " + config.name + " does not fit into memory");
   }

@@ -42,7 +42,11 @@ struct RunnerOptions {
   int max_batch_tokens = 512;
   int max_logit_rows = 0;          // 0 = max(max_sequences, 64)
   std::size_t kv_cache_bytes = 0;  // 0 = room for max_sequences * context
+  kernels::KvType kv_type = kernels::KvType::int16;
 };
+
+/// Throws ConfigError for one that is unknown or cannot run here.
+std::unique_ptr<kernels::Backend> make_backend(const RunnerOptions& options);
 
 /// Loads the weights and takes all memory. Throws ConfigError (bad files, or memory that does not fit, with
 /// the number needed).

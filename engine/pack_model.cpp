@@ -10,6 +10,7 @@
 #include "engine/checkpoint/packed_file.h"
 #include "engine/checkpoint/packed_writer.h"
 #include "engine/checkpoint/weights_fingerprint.h"
+#include "engine/kv_ranges.h"
 #include "engine/mesh.h"
 #include "engine/models/model.h"
 #include "engine/models/weights.h"
@@ -82,9 +83,8 @@ void Packer::run(int threads) {
   for (RankFile& rank : ranks_) rank.writer.finish();
 }
 
-void copy_tokenizer(const std::string& model_dir, const ModelConfig& config, const std::string& out) {
-  if (config.tokenizer == kBytesTokenizer) return;
-  const fs::path from = fs::path(model_dir) / config.tokenizer, to = fs::path(out) / config.tokenizer;
+void copy_into(const std::string& out, const std::string& model_dir, const std::string& name) {
+  const fs::path from = fs::path(model_dir) / name, to = fs::path(out) / name;
   std::error_code error;
   fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
   if (error)
@@ -107,7 +107,8 @@ void pack_model(const std::string& model_dir, const ModelConfig& config, const s
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Packer(*checkpoint, config, folder, options.tensor_parallel, progress)
       .run(options.threads > 0 ? options.threads : cores);
-  copy_tokenizer(model_dir, config, out);
+  if (config.tokenizer != kBytesTokenizer) copy_into(out, model_dir, config.tokenizer);
+  if (fs::exists(fs::path(model_dir) / kKvRangesFile)) copy_into(out, model_dir, kKvRangesFile);
   ModelConfig packed = config;
   packed.checkpoint = kFolder;
   save_model_config(packed, out);

@@ -25,7 +25,7 @@ std::unique_ptr<LoadedModel> load(Server& server) {
       host.set_progress(0.99 * static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total));
   };
   auto runner = load_model(config.model_dir, host.config(), config.runner, progress);
-  model->fingerprint = fingerprint_of(config.model_dir, host.config(), config.runner.backend);
+  model->fingerprint = fingerprint_of(config.model_dir, host.config(), config.runner);
   model->grammars = std::make_unique<GrammarCompiler>(*model->tokenizer, host.config().vocab_size,
                                                       std::vector<TokenId>{host.config().eos_token});
   EngineConfig engine = config.engine;
@@ -39,8 +39,9 @@ std::unique_ptr<LoadedModel> load(Server& server) {
 }  // namespace
 
 std::string fingerprint_of(const std::string& model_dir, const ModelConfig& config,
-                           const std::string& backend) {
-  return "grokd-" GROKD_VERSION "-" + open_model_files(model_dir, config)->fingerprint() + "-" + backend;
+                           const RunnerOptions& options) {
+  return "grokd-" GROKD_VERSION "-" + open_model_files(model_dir, config)->fingerprint() + "-" +
+         options.backend + (options.kv_type == kernels::KvType::int8 ? "-kv8" : "");
 }
 
 namespace {

@@ -14,7 +14,7 @@ api::ChatTemplate choose_chat_template(const std::string& name, const ModelConfi
 
 /// What identifies weights and numerics in answers: "grokd-<version>-<hash of the weights>-<backend>".
 std::string fingerprint_of(const std::string& model_dir, const ModelConfig& config,
-                           const std::string& backend);
+                           const RunnerOptions& options);
 
 /// Loads config.model_dir into the server's host; on failure prints one line and stops the server with exit
 /// code 1. The caller joins the thread or ends the process.

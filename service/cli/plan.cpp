@@ -119,7 +119,7 @@ void print_json(const PlanModel& model, const PlanFlags& flags, const MemoryPlan
                             {"tensor_parallel", plan.mesh.model},
                             {"context", plan.context},
                             {"slots", flags.options.max_sequences},
-                            {"kv_type", "int16"},
+                            {"kv_type", flags.options.kv_type == kernels::KvType::int8 ? "int8" : "int16"},
                             {"kv_bytes_per_token", plan.kv_per_position},
                             {"ranks", std::move(ranks)},
                             {"sent_per_token_and_rank", plan.sent_per_token},
@@ -130,9 +130,10 @@ void print_json(const PlanModel& model, const PlanFlags& flags, const MemoryPlan
 }
 
 void print_table(const PlanModel& model, const PlanFlags& flags, const MemoryPlan& plan) {
-  std::printf("%s: %d x %d devices (data x model), context %d, %d slots, int16 cache of %zu bytes a token\n",
+  std::printf("%s: %d x %d devices (data x model), context %d, %d slots, %s cache of %zu bytes a token\n",
               model.config.name.c_str(), plan.mesh.data, plan.mesh.model, plan.context,
-              flags.options.max_sequences, plan.kv_per_position);
+              flags.options.max_sequences, flags.options.kv_type == kernels::KvType::int8 ? "int8" : "int16",
+              plan.kv_per_position);
   if (!model.can_load) std::printf("its shapes are known, but it cannot be loaded yet\n");
   std::printf("\n%-20s %12s %12s\n", "GB on a device", "rank 0", plan.mesh.model > 1 ? "others" : "");
   const auto first = rows_of(plan.ranks.front()), last = rows_of(plan.ranks.back());
@@ -234,6 +235,7 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--kv-cache-mb", flags->kv_cache_mb,
                       "Keys and values of a group; 0 = room for slots x context");
+  add_kv_type(*command, options.kv_type);
   command->add_flag("--specs", flags->specs, "List all tensors with their partition specs and slices");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags, &exit_code] { exit_code = run_plan(*flags); });

@@ -4,10 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "engine/checkpoint/progress.h"
 #include "engine/model_runner.h"
@@ -23,14 +21,6 @@ struct ScoreFlags {
   bool json = false;
   RunnerOptions runner;
 };
-
-std::string read_text(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw ConfigError(file + ": cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
 
 int run_score(const ScoreFlags& flags) {
   const ModelConfig config = load_model_config(flags.model);
@@ -74,6 +64,7 @@ void add_score(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--force-threads", flags->runner.cpu.force_threads, "Allow more threads than cores");
   command->add_option("--isa", flags->runner.cpu.isa, "scalar, avx2 or avx512");
+  add_kv_type(*command, flags->runner.kv_type);
   command->callback([flags, &exit_code] { exit_code = run_score(*flags); });
 }
 

@@ -64,6 +64,7 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
       ->envname("GROK_MAX_SEQ_LEN");
   add(app, "--kv-cache-mb", flags.kv_cache_mb, "memory for keys and values; 0 = room for slots x context")
       ->envname("GROK_KV_CACHE_BUFFER_MB");
+  add_kv_type(app, config.runner.kv_type);
 }
 
 void add_engine_flags(CLI::App& app, ServerConfig& config) {

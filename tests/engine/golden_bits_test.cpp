@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "engine/calibrate_kv.h"
 #include "tests/support/golden_json.h"
 #include "tests/support/model_harness.h"
 
@@ -150,11 +151,16 @@ kernels::SamplingRow settings(const json& golden) {
   return row;
 }
 
-void check_runs(ModelHarness& m, const json& prompt) {
-  const auto ids = prompt["ids"].get<std::vector<TokenId>>();
+void check_greedy(ModelHarness& m, const json& prompt) {
   kernels::SamplingRow greedy;
   greedy.temperature = 0;
+  const auto ids = prompt["ids"].get<std::vector<TokenId>>();
   REQUIRE(generate(m, ids, 16, greedy).tokens == prompt["greedy"].get<std::vector<TokenId>>());
+}
+
+void check_runs(ModelHarness& m, const json& prompt) {
+  check_greedy(m, prompt);
+  const auto ids = prompt["ids"].get<std::vector<TokenId>>();
   for (const json& golden : prompt["sampled"]) {
     const Run run = generate(m, ids, 16, settings(golden));
     REQUIRE(run.tokens == golden["tokens"].get<std::vector<TokenId>>());
@@ -187,7 +193,41 @@ void check_model(const GoldenModel& model, const std::string& backend, int threa
   }
 }
 
+/// Calibrates as the golden file's maker did, then serves from an int8 cache.
+void check_int8_cache(const GoldenModel& model, const std::string& backend, int threads) {
+  CAPTURE(model.name);
+  CAPTURE(backend);
+  const json golden = read_golden("golden-bits/kv8-" + model.name + ".json");
+  RunnerOptions options;
+  options.backend = backend == "reference" ? "reference" : "cpu";
+  options.cpu = {threads, backend == "reference" ? "" : backend, true};
+  options.max_batch_tokens = 37;
+  const KvRangeTable ranges = calibrate_kv(model.dir, load_model_config(model.dir), options,
+                                           golden["calibration"].get<std::vector<TokenId>>(), ProgressSink{});
+  REQUIRE(fnv1a64(ranges.keys) == golden["key_range_fnv"]);
+  REQUIRE(fnv1a64(ranges.values) == golden["value_range_fnv"]);
+  ModelHarness m(model.dir, make_backend(backend, threads), 16, 600, 256, &ranges);
+  REQUIRE(golden["prompts"].size() >= 6);
+  for (const json& prompt : golden["prompts"]) {
+    CAPTURE(prompt["name"].get<std::string>());
+    check_prefill(m, prompt);
+    check_greedy(m, prompt);
+  }
+}
+
+const std::vector<GoldenModel> kInt8CacheModels{{"tiny-a", GROKD_CHECKPOINT_DIR "/tiny-a"},
+                                                {"tiny-b", GROKD_CHECKPOINT_DIR "/tiny-b"},
+                                                {"demo", GROKD_DEMO_MODEL}};
+
 }  // namespace
+
+TEST_CASE("with an int8 cache every backend gives the golden ranges and bits") {
+  std::vector<std::string> backends = runnable_isas();
+  backends.push_back("reference");
+  for (const std::string& backend : backends) {
+    for (const GoldenModel& model : kInt8CacheModels) check_int8_cache(model, backend, 2);
+  }
+}
 
 TEST_CASE("the reference backend gives the golden bits of every model") {
   for (const GoldenModel& model : golden_models()) check_model(model, "reference", 1);

@@ -135,3 +135,14 @@ TEST_CASE("a loaded model takes within 5 % of the weights that are planned" * do
     CHECK(grown < weight_bytes(config, ranks) / 100 * 105);
   }
 }
+
+// By hand, a position of Grok-1: 64 layers x 8 heads x (2 x 128 codes of one byte + 2 scales of four).
+TEST_CASE("an int8 cache takes one byte a code, its scales and its ranges") {
+  PlanOptions options = options_of(1);
+  options.kv_cache_bytes = std::size_t{135168} * 64 * 1000;
+  options.kv_type = kernels::KvType::int8;
+  const MemoryPlan plan = plan_memory(plan_preset("grok-1"), options);
+  CHECK(plan.kv_per_position == 135168);
+  const std::size_t ranges = std::size_t{4} * sizeof(float) * 64 * 8 * 128;
+  CHECK(plan.ranks[0].kv == std::size_t{135168} * 64 * 1000 + ranges);
+}

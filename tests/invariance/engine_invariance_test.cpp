@@ -26,16 +26,22 @@ Bits bits_of(test::Answer& answer) {
   return bits;
 }
 
+struct Subject {
+  std::string dir;
+  kernels::KvType kv_type = kernels::KvType::int16;
+};
+
 /// An engine over a real model.
 struct ModelEngine {
-  ModelEngine(const std::string& dir, StepPolicy step, int slots = 4)
-      : config(load_model_config(dir)), tokenizer(load_tokenizer(dir, config)) {
+  ModelEngine(const Subject& subject, StepPolicy step, int slots = 4)
+      : config(load_model_config(subject.dir)), tokenizer(load_tokenizer(subject.dir, config)) {
     RunnerOptions options;
+    options.kv_type = subject.kv_type;
     options.cpu.threads = 2;
     options.cpu.force_threads = true;
     options.max_sequences = slots;
     options.max_batch_tokens = 96;
-    auto runner = load_model(dir, config, options, {});
+    auto runner = load_model(subject.dir, config, options, {});
     EngineConfig engine_config;
     engine_config.slots = slots;
     engine_config.step_tokens = 96;
@@ -52,10 +58,13 @@ struct ModelEngine {
   std::unique_ptr<Engine> engine;
 };
 
-const std::vector<std::string>& model_dirs() {
-  static const std::vector<std::string> dirs{GROKD_CHECKPOINT_DIR "/tiny-a", GROKD_CHECKPOINT_DIR "/tiny-b",
-                                             GROKD_CHECKPOINT_DIR "/tiny-c", GROKD_DEMO_MODEL};
-  return dirs;
+const std::vector<Subject>& subjects() {
+  static const std::vector<Subject> all{{GROKD_CHECKPOINT_DIR "/tiny-a"},
+                                        {GROKD_CHECKPOINT_DIR "/tiny-b"},
+                                        {GROKD_CHECKPOINT_DIR "/tiny-c"},
+                                        {GROKD_DEMO_MODEL},
+                                        {GROKD_DEMO_MODEL, kernels::KvType::int8}};
+  return all;
 }
 
 std::vector<TokenId> random_ids(const ModelConfig& config, std::mt19937& random, int count) {
@@ -78,9 +87,10 @@ Request request_of(std::vector<TokenId> prompt, int max_tokens, std::uint64_t se
 }
 
 TEST_CASE("an answer has the same bits whether its prompt's beginning was found in the cache or computed") {
-  for (const std::string& dir : model_dirs()) {
-    CAPTURE(dir);
-    ModelEngine shared(dir, {.prefix_cache = true}), own(dir, {.prefix_cache = false});
+  for (const Subject& subject : subjects()) {
+    CAPTURE(subject.dir);
+    CAPTURE(static_cast<int>(subject.kv_type));
+    ModelEngine shared(subject, {.prefix_cache = true}), own(subject, {.prefix_cache = false});
     std::mt19937 random(1);
     const int context = std::min(shared.engine->limits().context, 400);
     const auto common = random_ids(shared.config, random, context);
@@ -116,9 +126,11 @@ std::vector<TokenId> repetitive_prompt(const ModelConfig& config, std::mt19937& 
 
 TEST_CASE("answers have the same bits with speculation and without, alone and in company") {
   std::uint64_t accepted = 0;
-  for (const std::string& dir : model_dirs()) {
-    CAPTURE(dir);
-    ModelEngine with(dir, {.speculate = true, .always_speculate = true}), without(dir, {.speculate = false});
+  for (const Subject& subject : subjects()) {
+    CAPTURE(subject.dir);
+    CAPTURE(static_cast<int>(subject.kv_type));
+    ModelEngine with(subject, {.speculate = true, .always_speculate = true}),
+        without(subject, {.speculate = false});
     std::mt19937 random(2);
     std::vector<test::Answer> ours(20), theirs(20);
     std::vector<RequestHandle> handles;
@@ -135,9 +147,10 @@ TEST_CASE("answers have the same bits with speculation and without, alone and in
 }
 
 TEST_CASE("answers have the same bits when higher tiers make them pause and compute again") {
-  for (const std::string& dir : model_dirs()) {
-    CAPTURE(dir);
-    ModelEngine crowded(dir, {}, 2), quiet(dir, {}, 2);
+  for (const Subject& subject : subjects()) {
+    CAPTURE(subject.dir);
+    CAPTURE(static_cast<int>(subject.kv_type));
+    ModelEngine crowded(subject, {}, 2), quiet(subject, {}, 2);
     std::mt19937 random(3);
     std::vector<test::Answer> ours(24), theirs(24);
     std::vector<RequestHandle> handles;

@@ -16,10 +16,12 @@ namespace {
 constexpr int kPrompt = 70, kAnswer = 12, kTop = 5;
 
 /// Ids and the bits of log-probabilities of a greedy and a sampled answer, fed in chunks of 33 rows.
-std::vector<std::uint32_t> answer_bits(const std::string& dir, int ranks) {
+std::vector<std::uint32_t> answer_bits(const std::string& dir, int ranks,
+                                       kernels::KvType kv_type = kernels::KvType::int16) {
   const ModelConfig config = load_model_config(dir);
   RunnerOptions options;
   options.tensor_parallel = ranks;
+  options.kv_type = kv_type;
   options.cpu.threads = 2;
   options.cpu.force_threads = true;
   options.max_batch_tokens = 33;
@@ -80,6 +82,12 @@ TEST_CASE("two ranks give the bits of one on the golden models") {
     CAPTURE(dir);
     check_ranks(dir, {2});
   }
+}
+
+TEST_CASE("two ranks give the bits of one with an int8 cache, which are not those of an int16 cache") {
+  const auto alone = answer_bits(GROKD_DEMO_MODEL, 1, kernels::KvType::int8);
+  CHECK(answer_bits(GROKD_DEMO_MODEL, 2, kernels::KvType::int8) == alone);
+  CHECK(answer_bits(GROKD_DEMO_MODEL, 1) != alone);
 }
 
 TEST_CASE("a packed model gives the bits of its checkpoint, for one rank and for two") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/kv_ranges.h"
 #include "engine/model_files.h"
 #include "kernels/backend.h"
 
@@ -38,15 +39,19 @@ class ModelHarness {
     std::vector<TokenId> ids;
   };
 
+  /// `ranges`: the cache is int8; null: int16.
   ModelHarness(const std::string& dir, std::unique_ptr<kernels::Backend> backend, int extra_positions = 64,
-               int max_tokens = 600, int pages = 256)
+               int max_tokens = 600, int pages = 256, const KvRangeTable* ranges = nullptr)
       : config_(load_model_config(dir)),
         positions_(config_.sequence_len + extra_positions),
         backend_(std::move(backend)) {
-    const std::size_t page = backend_->kv_page_bytes(config_.num_kv_heads, config_.key_size);
+    const auto type = ranges ? kernels::KvType::int8 : kernels::KvType::int16;
+    if (ranges) ranges_ = DeviceKvRanges(*backend_, *ranges, 0, 1);
+    const std::size_t page = backend_->kv_page_bytes(config_.num_kv_heads, config_.key_size, type);
     kv_memory_ = backend_->allocate(page * pages * config_.num_layers);
     for (int i = 0; i < config_.num_layers; ++i) {
-      kv_.push_back({kv_memory_.data() + page * pages * i, page, config_.num_kv_heads, config_.key_size});
+      kv_.push_back({kv_memory_.data() + page * pages * i, page, config_.num_kv_heads, config_.key_size, type,
+                     ranges_.layer(i)});
     }
     logits_ = backend_->allocate(sizeof(float) * kMaxRows * config_.vocab_size);
     model_ = load_weights(
@@ -116,6 +121,7 @@ class ModelHarness {
   std::unique_ptr<kernels::Backend> backend_;
   kernels::SingleRank group_;
   kernels::Buffer kv_memory_, logits_;
+  DeviceKvRanges ranges_;
   std::vector<kernels::KvLayer> kv_;
   std::unique_ptr<Model> model_;
   std::vector<std::int32_t> free_;
