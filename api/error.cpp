@@ -39,6 +39,7 @@ constexpr std::array kErrorKinds = {
     ErrorKind{"unsupported_media_type", kInvalid, 415},
     ErrorKind{"expectation_failed", kInvalid, 417},
     ErrorKind{"queue_full", "rate_limit_error", 429},
+    ErrorKind{"rate_limit_exceeded", "rate_limit_error", 429},
     ErrorKind{"headers_too_large", kInvalid, 431},
     ErrorKind{"internal_error", kServer, 500},
     ErrorKind{"numeric_error", kServer, 500},
@@ -195,6 +196,10 @@ ApiError headers_too_large(std::int64_t limit_bytes) {
 
 ApiError queue_full(int retry_after_seconds) {
   return make_retry("queue_full", "Too many requests are waiting; try again later.", retry_after_seconds);
+}
+
+ApiError rate_limit_exceeded(std::string message, int retry_after_seconds) {
+  return make_retry("rate_limit_exceeded", std::move(message), retry_after_seconds);
 }
 
 ApiError internal_error(bool repeatable) {

@@ -58,6 +58,8 @@ ApiError expectation_failed(std::string_view expectation);                      
 ApiError headers_too_large(std::int64_t limit_bytes);                            // 431
 // 429, 500, 503, 504; seconds are clamped to 1..120
 ApiError queue_full(int retry_after_seconds);
+/// What one key may use is used up.
+ApiError rate_limit_exceeded(std::string message, int retry_after_seconds);
 ApiError internal_error(bool repeatable);  // repeatable: the same input will fail again
 ApiError numeric_error();
 ApiError model_loading(int retry_after_seconds);

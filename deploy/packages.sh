@@ -3,7 +3,7 @@
 build_packages=(
   g++ cmake ninja-build ccache mold pkg-config
   libboost1.81-dev nlohmann-json3-dev prometheus-cpp-dev libsentencepiece-dev libcli11-dev libspdlog-dev
-  libxxhash-dev
+  libxxhash-dev libssl-dev
 )
 
 # Without these there is no test run at all.

@@ -1,21 +1,9 @@
 #include "service/access.h"
 
 #include <algorithm>
-#include <fstream>
-
-#include "engine/models/config.h"
 
 namespace grokd {
 namespace {
-
-bool equal_in_constant_time(std::string_view given, std::string_view key) {
-  unsigned difference = given.size() == key.size() ? 0 : 1;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const char expected = key.empty() ? '\0' : key[i % key.size()];
-    difference |= static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(expected);
-  }
-  return difference == 0;
-}
 
 bool is_allowed_header(std::string_view name) {
   for (std::string_view allowed :
@@ -41,29 +29,10 @@ std::string allowed_headers(std::string_view requested) {
 
 }  // namespace
 
-std::vector<std::string> read_api_keys(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw ConfigError("cannot read the key file " + file);
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(in, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    const std::string_view key = trim(line);
-    if (!key.empty() && key.front() != '#') keys.emplace_back(key);
-  }
-  if (keys.empty()) throw ConfigError("the key file " + file + " holds no key");
-  return keys;
-}
-
 std::string_view presented_key(const HttpRequest& request) {
   const std::string_view authorization = trim(request.header("Authorization"));
   if (equals_ignoring_case(authorization.substr(0, 7), "Bearer ")) return trim(authorization.substr(7));
   return trim(request.header("X-Api-Key"));
-}
-
-bool is_known_key(std::string_view key, const std::vector<std::string>& keys) {
-  bool known = false;
-  for (const std::string& candidate : keys) known |= equal_in_constant_time(key, candidate);
-  return known && !key.empty();
 }
 
 std::vector<Header> cors_headers(const HttpRequest& request,

@@ -12,6 +12,14 @@ constexpr int kDrainingRetrySeconds = 5;
 
 }  // namespace
 
+bool App::alive() const {
+  const LoadedModel* model = host.loaded();
+  if (!model) return true;
+  const EngineStats stats = model->engine->stats();
+  return !stats.failed &&
+         stats.seconds_since_progress * 1000 <= static_cast<double>(config.stall_limit.count());
+}
+
 const LoadedModel& App::require_model() const {
   if (draining) {
     metrics.count_rejection(RejectionReason::draining);

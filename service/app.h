@@ -9,6 +9,7 @@
 #include "service/log.h"
 #include "service/metrics.h"
 #include "service/model_host.h"
+#include "service/trace_exporter.h"
 #include "service/worker_pool.h"
 
 namespace grokd {
@@ -19,9 +20,13 @@ struct App {
   Metrics& metrics;
   Log& log;
   WorkerPool& workers;
+  KeyStore& keys;
+  TraceExporter* traces;                // null: off
   std::atomic<bool> not_ready = false;  // /readyz says draining
   std::atomic<bool> draining = false;   // new generation requests are refused
 
+  /// The engine moves while it has work. True while the model loads.
+  bool alive() const;
   /// Throws ApiError 503 while loading, when draining and when the engine has failed.
   const LoadedModel& require_model() const;
   /// config.requests with what depends on the model.

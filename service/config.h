@@ -9,6 +9,7 @@
 #include "api/common.h"
 #include "engine/engine.h"
 #include "engine/model_runner.h"
+#include "service/key_store.h"
 
 namespace grokd {
 
@@ -34,9 +35,11 @@ struct HttpLimits {
 
 struct ServerConfig {
   std::string host = "127.0.0.1";
-  int port = 8080;     // 0 = any free one
-  int io_threads = 0;  // 0 = one on up to two cores, else two
-  int workers = 0;     // threads that encode prompts; 0 = one on up to two cores, else two
+  int port = 8080;                               // 0 = any free one
+  int metrics_port = -1;                         // /metrics and health on a port of their own; -1 = on `port`
+  std::string tls_certificate, tls_private_key;  // PEM files; "" = plain HTTP. Read again on SIGHUP
+  int io_threads = 0;                            // 0 = one on up to two cores, else two
+  int workers = 0;  // threads that encode prompts; 0 = one on up to two cores, else two
 
   std::string model_dir;
   std::string model_id;              // "" = the name in config.json
@@ -46,7 +49,9 @@ struct ServerConfig {
   RunnerOptions runner;
   EngineConfig engine;
 
-  std::vector<std::string> api_keys;      // none = no key needed
+  std::vector<ApiKey> api_keys;           // none = no key needed
+  std::string api_key_file;               // where they came from; read again on SIGHUP
+  KeyLimits key_limits;                   // of keys whose line in the file says nothing else
   bool load_without_key = false;          // /load for load balancers
   std::vector<std::string> cors_origins;  // "*" = any
 
@@ -60,6 +65,7 @@ struct ServerConfig {
   Milliseconds drain_timeout{30'000};  // then running ones may go on for so long
   bool vllm_metrics = false;           // also the names vLLM uses
   std::string log_level = "info";
+  std::string otlp_endpoint;  // collector of traces, "http://HOST[:PORT][/PATH]"; "" = none
 };
 
 }  // namespace grokd

@@ -87,10 +87,12 @@ class Connection::HandlerSleeper final : public Sleeper {
   Handler handler_;
 };
 
-Connection::Connection(asio::ip::tcp::socket socket, WakeQueue& wakes, const HttpLimits& limits)
+Connection::Connection(asio::ip::tcp::socket socket, WakeQueue& wakes, const HttpLimits& limits,
+                       ConnectionOrigin origin)
     : socket_(std::move(socket)),
       wakes_(wakes),
       limits_(limits),
+      origin_(std::move(origin)),
       alarm_(socket_.get_executor()),
       reader_(std::make_unique<Reader>()) {
   error_code ignored;
@@ -319,7 +321,13 @@ void Connection::end_answer() {
   wake();
 }
 
+void Connection::close_if_idle() {
+  error_code ignored;
+  if (!answering_) socket_.shutdown(asio::socket_base::shutdown_both, ignored);
+}
+
 std::string Connection::peer_address() const {
+  if (!origin_.client_address.empty()) return origin_.client_address;
   error_code error;
   const auto endpoint = socket_.remote_endpoint(error);
   return error ? std::string() : endpoint.address().to_string();

@@ -17,12 +17,19 @@
 
 namespace grokd {
 
+/// Where a connection came from.
+struct ConnectionOrigin {
+  std::string client_address;  // "" = that of the socket
+  bool metrics_port = false;   // the port that has only metrics and health
+};
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
   /// The socket, `wakes` and the connection belong to one io thread.
-  Connection(boost::asio::ip::tcp::socket socket, WakeQueue& wakes, const HttpLimits& limits);
+  Connection(boost::asio::ip::tcp::socket socket, WakeQueue& wakes, const HttpLimits& limits,
+             ConnectionOrigin origin = {});
   ~Connection();
 
   /// Reads the next request's header. False: the client left or was idle too long. Throws ApiError for a
@@ -60,14 +67,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Ends whoever is in `wait_until`: it and the connection hold each other. When the io thread has ended.
   void drop_sleeper();
 
-  /// Set by whoever generates for this client; read by the server while it drains.
-  void set_generating(bool generating) { generating_ = generating; }
-  bool generating() const { return generating_; }
+  /// A request is in work, from the end of its header to the end of its answer; read by the server while it
+  /// drains.
+  void set_answering(bool answering) { answering_ = answering; }
+  bool answering() const { return answering_; }
   /// The server is about to end: what is being answered must end now, with an error.
   void end_answer();
+  /// Ends a connection that waits for its next request.
+  void close_if_idle();
   bool must_end() const { return must_end_; }
   boost::asio::any_io_executor executor() { return socket_.get_executor(); }
   std::string peer_address() const;
+  bool on_metrics_port() const { return origin_.metrics_port; }
 
  private:
   struct Reader;
@@ -85,6 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   WakeQueue& wakes_;
   const HttpLimits& limits_;
+  const ConnectionOrigin origin_;
   boost::asio::steady_timer alarm_;
   SteadyTime alarm_time_ = SteadyTime::max();  // never: it is off
   std::unique_ptr<Sleeper> sleeper_;           // whoever is in `wait_until`
@@ -92,7 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool blocked_ = false;  // a write waits for the client to read
   std::unique_ptr<Reader> reader_;
   bool first_request_ = true;
-  std::atomic<bool> generating_ = false;
+  std::atomic<bool> answering_ = false;
   bool must_end_ = false;
   std::uint64_t watch_ = 0;  // odd while watching; tells stale events apart
   bool peer_finished_ = false;

@@ -26,17 +26,6 @@ bool is_request_id(std::string_view id) {
   return !id.empty() && id.size() <= 128 && std::all_of(id.begin(), id.end(), allowed);
 }
 
-/// The trace id of "00-<32 hex>-<16 hex>-<2 hex>", "" if it is not of that form.
-std::string_view trace_id_of(std::string_view traceparent) {
-  if (traceparent.size() != 55 || traceparent.substr(0, 3) != "00-") return {};
-  for (std::size_t i = 3; i < traceparent.size(); ++i) {
-    const bool dash = i == 35 || i == 52;
-    if (dash ? traceparent[i] != '-' : kHexDigits.find(traceparent[i]) == std::string_view::npos) return {};
-  }
-  const std::string_view id = traceparent.substr(3, 32);
-  return id.find_first_not_of('0') == std::string_view::npos ? std::string_view() : id;
-}
-
 }  // namespace
 
 std::string random_id() {
@@ -55,11 +44,16 @@ Exchange::Exchange(std::shared_ptr<Connection> connection, HttpRequest request, 
     : connection_(std::move(connection)), request_(std::move(request)) {
   const std::string_view given = request_.header("X-Request-Id");
   record_.request_id = is_request_id(given) ? std::string(given) : random_id();
-  record_.trace_id = trace_id_of(request_.header("traceparent"));
+  record_.trace = parse_traceparent(trim(request_.header("traceparent")));
   record_.method = request_.method;
   record_.path = request_.path;
   record_.client = connection_->peer_address();
   headers_ = cors_headers(request_, config.cors_origins);
+}
+
+void Exchange::set_account(std::shared_ptr<KeyAccount> account) {
+  account_ = std::move(account);
+  record_.key_hash = account_->hash();
 }
 
 asio::awaitable<bool> Exchange::read_body() {

@@ -11,6 +11,7 @@
 #include "service/config.h"
 #include "service/connection.h"
 #include "service/http_message.h"
+#include "service/key_store.h"
 #include "service/request_record.h"
 
 namespace grokd {
@@ -24,6 +25,10 @@ class Exchange {
   const std::shared_ptr<Connection>& shared_connection() const { return connection_; }
   /// What the log line of this request will say.
   RequestRecord& record() { return record_; }
+
+  /// Of the key that the request showed; null where none is needed.
+  const std::shared_ptr<KeyAccount>& account() const { return account_; }
+  void set_account(std::shared_ptr<KeyAccount> account);
 
   /// False: the client left. Throws ApiError.
   boost::asio::awaitable<bool> read_body();
@@ -51,6 +56,7 @@ class Exchange {
   std::shared_ptr<Connection> connection_;
   HttpRequest request_;
   RequestRecord record_;
+  std::shared_ptr<KeyAccount> account_;
   std::vector<Header> headers_;
   std::string frame_;  // storage of the chunk being written
   Connection::SteadyTime last_write_;

@@ -74,6 +74,15 @@ std::string server_timing(const RequestRecord& record) {
   return text;
 }
 
+KeyUse begin_use(const Exchange& exchange, App& app) {
+  try {
+    return KeyUse(exchange.account());
+  } catch (const api::ApiError&) {
+    app.metrics.count_rejection(RejectionReason::key_limit);
+    throw;
+  }
+}
+
 /// The sequences of one exchange, from submission to their ends.
 class Generation {
  public:
@@ -99,6 +108,7 @@ class Generation {
   using SteadyTime = Connection::SteadyTime;
 
   std::string key_salt() const;
+  std::int64_t prompt_tokens() const;
   void note(const Piece& piece);
   void note_end(int choice, const RequestOutput& last);
   void check_peer() const;
@@ -116,6 +126,7 @@ class Generation {
   Exchange& exchange_;
   App& app_;
   GenerationPlan plan_;
+  KeyUse key_use_;
   std::shared_ptr<TokenStream> stream_;
   std::vector<Choice> choices_;
   int unfinished_ = 0;
@@ -126,13 +137,12 @@ class Generation {
 };
 
 Generation::Generation(Exchange& exchange, App& app, GenerationPlan plan)
-    : exchange_(exchange), app_(app), plan_(std::move(plan)) {
+    : exchange_(exchange), app_(app), plan_(std::move(plan)), key_use_(begin_use(exchange, app)) {
   TokenStream::Events events;
   events.wake = [connection = exchange_.shared_connection()] { connection->notify(); };
   events.too_much = [connection = exchange_.shared_connection()] { connection->cut_off_if_blocked(); };
   stream_ =
       std::make_shared<TokenStream>(std::move(events), plan_.keep_tokens, app_.config.http.max_output_bytes);
-  exchange_.connection().set_generating(true);
   exchange_.connection().watch_peer();
 }
 
@@ -142,16 +152,23 @@ Generation::~Generation() {
     if (!choice.ended) app_.metrics.count_ending(Ending::abort);
   }
   if (unfinished_ > 0) exchange_.record().finish = "abort";
-  exchange_.connection().set_generating(false);
 }
 
 /// Keys do not share cached prompts: how fast an answer comes would tell one what another has asked.
 std::string Generation::key_salt() const {
-  if (app_.config.api_keys.empty()) return {};
+  if (!exchange_.account()) return {};
   return '\n' + std::string(presented_key(exchange_.request()));
 }
 
+std::int64_t Generation::prompt_tokens() const {
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < plan_.requests.size(); i += static_cast<std::size_t>(plan_.choices_per_prompt))
+    tokens += static_cast<std::int64_t>(plan_.requests[i].prompt.size());
+  return tokens;
+}
+
 void Generation::submit(Engine& engine) {
+  const std::int64_t tokens = prompt_tokens();
   exchange_.record().choices = static_cast<int>(plan_.requests.size());
   for (std::size_t i = 0; i < plan_.requests.size(); ++i) {
     const int choice = static_cast<int>(i);
@@ -169,6 +186,7 @@ void Generation::submit(Engine& engine) {
     choices_.push_back({std::move(std::get<RequestHandle>(outcome)), {}, 0, false});
     ++unfinished_;
   }
+  key_use_.charge(tokens);
 }
 
 void Generation::note_end(int choice, const RequestOutput& last) {
@@ -202,6 +220,7 @@ void Generation::note(const Piece& piece) {
   if (choice.tokens > 0 && tokens > choice.tokens) {
     app_.metrics.observe_inter_token(seconds_between(choice.last_piece, piece.made), tokens - choice.tokens);
   }
+  key_use_.charge(tokens - choice.tokens);
   choice.tokens = tokens;
   choice.last_piece = piece.made;
   if (piece.output.finish != FinishReason::none) note_end(piece.choice, piece.output);

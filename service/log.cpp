@@ -116,7 +116,8 @@ void Log::request(const RequestRecord& r) {
   line.text("message", "request").text("id", r.request_id).text("client", r.client).text("method", r.method);
   line.text("path", r.path.substr(0, 256)).text("route", r.route).integer("status", r.status);
   line.text_if_any("error", r.error_code)
-      .text_if_any("trace_id", r.trace_id)
+      .text_if_any("trace_id", r.trace ? r.trace->trace_id : std::string())
+      .text_if_any("key", r.key_hash)
       .text_if_any("user", r.user_hash);
   const std::chrono::duration<double> total = std::chrono::steady_clock::now() - r.started;
   line.milliseconds("total_ms", total.count());

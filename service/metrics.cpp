@@ -31,8 +31,8 @@ const Buckets kDelivery = {0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005,
 const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000};
 
 constexpr std::array<std::string_view, 5> kEndings = {"stop", "length", "abort", "error", "timeout"};
-constexpr std::array<std::string_view, 5> kRejections = {"queue_full", "deadline", "draining", "failed",
-                                                         "loading"};
+constexpr std::array<std::string_view, 6> kRejections = {"queue_full", "deadline", "draining",
+                                                         "failed",     "loading",  "key_limit"};
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -184,6 +184,13 @@ void Metrics::observe_delivery(double seconds) { impl_->delivery.Observe(seconds
 void Metrics::observe_step(const StepRecord& step) {
   impl_->step.Observe(step.seconds);
   impl_->last_step.SetToCurrentTime();
+}
+
+void Metrics::count_traces(int requests, bool sent) {
+  impl_
+      ->counter("grokd_traces_total", "Requests whose spans went to the collector, or did not",
+                {{"outcome", sent ? "sent" : "dropped"}})
+      .Increment(requests);
 }
 
 void Metrics::set_connections(int open) { impl_->connections.Set(open); }

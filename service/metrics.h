@@ -13,7 +13,7 @@ namespace grokd {
 enum class Ending { stop, length, abort, error, timeout };
 std::string_view ending_name(Ending ending);
 
-enum class RejectionReason { queue_full, deadline, draining, failed, loading };
+enum class RejectionReason { queue_full, deadline, draining, failed, loading, key_limit };
 
 class Metrics {
  public:
@@ -30,6 +30,7 @@ class Metrics {
   void observe_delivery(double seconds);      // of a streamed piece: from the engine to the socket
   void observe_step(const StepRecord& step);  // on the engine thread
   void set_connections(int open);
+  void count_traces(int requests, bool sent);
 
   /// Text format 0.0.4. `stats` null: the model is not loaded.
   std::string text(const EngineStats* stats);

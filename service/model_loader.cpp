@@ -1,11 +1,14 @@
 #include "service/model_loader.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <utility>
+#include <variant>
 
 #include "api/error.h"
 #include "engine/model_files.h"
@@ -14,6 +17,25 @@
 
 namespace grokd {
 namespace {
+
+/// One short answer before the first client's: touches every weight once, and finds a model that gives no
+/// numbers. Throws when it does.
+void warm_up(const LoadedModel& model, const ModelConfig& config) {
+  constexpr int kMostPromptTokens = 16;  // less than a page: nothing stays in the prefix cache
+  constexpr int kAnswerTokens = 2;
+  const int room = model.engine->limits().context - kAnswerTokens;
+  if (room < 1) return;
+  Request request;
+  request.prompt.assign(static_cast<std::size_t>(std::min(room, kMostPromptTokens)), config.eos_token);
+  request.max_tokens = kAnswerTokens;
+  request.ignore_eos = true;
+  std::promise<FinishReason> ended;
+  auto outcome = model.engine->submit(std::move(request), [&ended](RequestOutput&& piece) {
+    if (piece.finish != FinishReason::none) ended.set_value(piece.finish);
+  });
+  if (std::holds_alternative<Refused>(outcome) || ended.get_future().get() == FinishReason::error)
+    throw ConfigError("the model fails on its first tokens: are its files whole? (grokd verify)");
+}
 
 std::unique_ptr<LoadedModel> load(Server& server) {
   const ServerConfig& config = server.config();
@@ -33,6 +55,7 @@ std::unique_ptr<LoadedModel> load(Server& server) {
   model->engine =
       std::make_unique<Engine>(std::move(runner), *model->tokenizer, engine,
                                [&server](const StepRecord& step) { server.metrics().observe_step(step); });
+  warm_up(*model, host.config());
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include "service/config.h"
 #include "service/metrics.h"
 #include "service/model_host.h"
+#include "service/supervisor.h"
 
 namespace grokd {
 
@@ -22,6 +23,7 @@ class Server {
   /// Starts to accept; returns at once.
   void start();
   int port() const;
+  int metrics_port() const;  // -1: it has none of its own
   std::string address() const;  // "http://127.0.0.1:8080"
 
   ModelHost& host();
@@ -30,6 +32,13 @@ class Server {
 
   /// Begins to drain on SIGTERM or SIGINT; a second signal ends the process at once.
   void drain_on_signals();
+  /// Tells it when the model is ready, that the engine is alive, and that the server stops.
+  void report_to(Supervisor supervisor);
+  /// Does `reload` on SIGHUP.
+  void reload_on_hangup();
+  /// Reads the key file and the certificate again; what is wrong with them goes to the log, and the old ones
+  /// stay. Any thread.
+  void reload();
   /// /readyz says draining; new requests are refused after the drain delay; running ones may go on until the
   /// drain timeout, then they end with an error. `wait` returns when all is done. Any thread.
   void drain();

@@ -29,11 +29,20 @@ api::ApiError fault(Exchange& exchange, App& app, const std::exception& error) {
   return api::errors::internal_error(false);
 }
 
-void check_key(const Route& route, const HttpRequest& request, const ServerConfig& config) {
-  const bool open = route.key == Key::not_needed ||
-                    (route.key == Key::needed_unless_load_is_open && config.load_without_key);
-  if (open || config.api_keys.empty()) return;
-  if (!is_known_key(presented_key(request), config.api_keys)) throw api::errors::invalid_api_key();
+/// Metrics and health have a port of their own where one is set, and that port has nothing else.
+bool is_served_here(const Route& route, const Connection& connection, const ServerConfig& config) {
+  const bool metrics = route.pattern == "/metrics";
+  if (connection.on_metrics_port()) return metrics || route.pattern == "/livez" || route.pattern == "/readyz";
+  return !metrics || config.metrics_port < 0;
+}
+
+void check_key(const Route& route, Exchange& exchange, const App& app) {
+  const bool open = exchange.connection().on_metrics_port() || route.key == Key::not_needed ||
+                    (route.key == Key::needed_unless_load_is_open && app.config.load_without_key);
+  if (open || !app.keys.key_needed()) return;
+  auto account = app.keys.find(presented_key(exchange.request()));
+  if (!account) throw api::errors::invalid_api_key();
+  exchange.set_account(std::move(account));
 }
 
 /// For a client that waits for "100 Continue": what the handler would refuse whatever the body says.
@@ -58,7 +67,8 @@ HttpResponse preflight(const HttpRequest& request, const std::string& allowed) {
 asio::awaitable<bool> answer(Exchange& exchange, App& app) {
   const HttpRequest& request = exchange.request();
   const RouteMatch match = match_route(request);
-  if (match.allowed.empty()) throw api::errors::unknown_url(request.path);
+  const bool elsewhere = match.route && !is_served_here(*match.route, exchange.connection(), app.config);
+  if (match.allowed.empty() || elsewhere) throw api::errors::unknown_url(request.path);
   if (match.route) exchange.record().route = match.route->pattern;
   if (request.method == "OPTIONS") {
     const HttpResponse response = preflight(request, match.allowed);
@@ -69,7 +79,7 @@ asio::awaitable<bool> answer(Exchange& exchange, App& app) {
     exchange.add_header("Allow", match.allowed);
     throw api::errors::method_not_allowed(request.method, match.allowed);
   }
-  check_key(*match.route, request, app.config);
+  check_key(*match.route, exchange, app);
   check_body_headers(request, app.config.http);
   if (expects_continue(request)) check_room(*match.route, app);
   const bool complete = co_await exchange.read_body();
@@ -109,6 +119,7 @@ void close_record(Exchange& exchange, App& app) {
   const RequestRecord& record = exchange.record();
   if (record.status > 0) app.metrics.count_request(record.route, record.status);
   app.log.request(record);
+  if (app.traces && record.status > 0 && (!record.trace || record.trace->sampled)) app.traces->add(record);
 }
 
 /// What the handler would not answer. Sets `gone` when the client left.
@@ -137,13 +148,28 @@ asio::awaitable<Refusal> try_to_read_header(Connection& connection, HttpRequest&
   co_return std::nullopt;
 }
 
+/// While one exists, a server that drains waits for the connection.
+class Answering {
+ public:
+  explicit Answering(Connection& connection) : connection_(connection) { connection_.set_answering(true); }
+  ~Answering() { connection_.set_answering(false); }
+  Answering(const Answering&) = delete;
+  Answering& operator=(const Answering&) = delete;
+
+ private:
+  Connection& connection_;
+};
+
 /// False: the connection ends.
 asio::awaitable<bool> serve_request(std::shared_ptr<Connection> connection, App& app) {
   HttpRequest request;
   bool gone = false;
   Refusal refusal = co_await try_to_read_header(*connection, request, gone);
   if (gone) co_return false;
+  const Answering answering(*connection);
   Exchange exchange(connection, std::move(request), app.config);
+  if (app.not_ready)
+    exchange.close_after_answer();  // so that a proxy keeps no connection that is about to end
   if (refusal) {
     exchange.close_after_answer();
   } else {

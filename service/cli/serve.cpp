@@ -8,8 +8,8 @@
 #include <memory>
 #include <thread>
 
-#include "service/access.h"
 #include "service/cli/commands.h"
+#include "service/crash_handler.h"
 #include "service/model_loader.h"
 #include "service/server.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 struct ServeFlags {
   ServerConfig config;
-  std::string api_key_file, preset;
+  std::string preset;
   std::size_t kv_cache_mb = 0;
 };
 
@@ -40,6 +40,15 @@ CLI::Option* add(CLI::App& app, const std::string& name, T& value, const std::st
 void add_address_flags(CLI::App& app, ServerConfig& config) {
   add(app, "--host", config.host, "address to listen on");
   add(app, "--port", config.port, "port; 0 = any free one")->check(CLI::Range(0, 65535));
+  add(app, "--metrics-port", config.metrics_port,
+      "/metrics, /livez and /readyz without a key on a port of their own, and /metrics only there; 0 = any "
+      "free one; -1 = none")
+      ->check(CLI::Range(-1, 65535));
+  auto* certificate = app.add_option("--tls-certificate", config.tls_certificate,
+                                     "PEM file with the certificate chain: HTTPS; read again on SIGHUP");
+  auto* key = app.add_option("--tls-private-key", config.tls_private_key, "PEM file with its private key");
+  certificate->needs(key);
+  key->needs(certificate);
   add(app, "--io-threads", config.io_threads, "threads for sockets; 0 = by the number of cores");
   add(app, "--workers", config.workers, "threads that encode prompts; 0 = by the number of cores");
 }
@@ -58,7 +67,8 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::IsMember({"cpu", "reference"}));
   add(app, "--threads", config.runner.cpu.threads, "threads of the CPU backend; 0 = all cores");
   app.add_flag("--force-threads", config.runner.cpu.force_threads, "allow more threads than cores");
-  add(app, "--tensor-parallel", config.runner.tensor_parallel, "ranks that share the model and the threads; 0 = as it is packed, else 1");
+  add(app, "--tensor-parallel", config.runner.tensor_parallel,
+      "ranks that share the model and the threads; 0 = as it is packed, else 1");
   add(app, "--isa", config.runner.cpu.isa, "scalar, avx2 or avx512; default: the best of this machine");
   add(app, "--context", config.runner.context, "longest sequence in tokens; 0 = the model's own")
       ->envname("GROK_MAX_SEQ_LEN");
@@ -93,7 +103,14 @@ void add_engine_flags(CLI::App& app, ServerConfig& config) {
 }
 
 void add_access_flags(CLI::App& app, ServeFlags& flags) {
-  add(app, "--api-key-file", flags.api_key_file, "file with one key a line; without it no key is needed");
+  add(app, "--api-key-file", flags.config.api_key_file,
+      "file with one key a line; without it no key is needed; read again on SIGHUP");
+  add(app, "--key-max-requests", flags.config.key_limits.max_requests,
+      "requests of one key at once; 0 = no limit; a key's line may say max-requests=N")
+      ->check(CLI::NonNegativeNumber);
+  add(app, "--key-tokens-per-minute", flags.config.key_limits.tokens_per_minute,
+      "prompt and answer tokens of one key; 0 = no limit; a key's line may say tokens-per-minute=N")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--load-without-key", flags.config.load_without_key, "/load needs no key");
   add(app, "--cors-origin", flags.config.cors_origins,
       "origin of web pages that may call (repeatable; * = any)");
@@ -129,6 +146,8 @@ void add_life_cycle_flags(CLI::App& app, ServerConfig& config) {
   const auto set_names = [&config](const std::string& names) { config.vllm_metrics = names == "vllm"; };
   app.add_option_function<std::string>("--metrics-compat", set_names, "metrics also under the names of: vllm")
       ->check(CLI::IsMember({"vllm"}));
+  add(app, "--otlp-endpoint", config.otlp_endpoint,
+      "collector of traces, http://HOST[:PORT][/PATH] (OTLP, JSON); default: none");
   add(app, "--log-level", config.log_level, "debug, info, warn, error or off");
 }
 
@@ -142,16 +161,19 @@ void allow_many_files() {
 
 int serve(ServeFlags& flags) {
   ServerConfig& config = flags.config;
-  if (!flags.api_key_file.empty()) config.api_keys = read_api_keys(flags.api_key_file);
+  if (!config.api_key_file.empty()) config.api_keys = read_api_keys(config.api_key_file);
   config.runner.kv_cache_bytes = flags.kv_cache_mb << 20;
   config.runner.max_sequences = config.engine.slots;
   config.runner.max_batch_tokens = config.engine.step_tokens;
   allow_many_files();
+  install_crash_handler();
   const ModelConfig model =
       flags.preset.empty() ? load_model_config(config.model_dir) : preset_config(flags.preset);
   Server server(config, model, choose_chat_template(config.chat_template, model));
   server.start();
   server.drain_on_signals();
+  server.reload_on_hangup();
+  server.report_to(Supervisor::from_environment());
   std::printf("grokd: listening on %s\n", server.address().c_str());
   std::fflush(stdout);
   std::thread loader = load_in_background(server);

@@ -10,11 +10,6 @@
 namespace grokd::handlers {
 namespace {
 
-bool is_stalled(const EngineStats& stats, const ServerConfig& config) {
-  return stats.failed ||
-         stats.seconds_since_progress * 1000 > static_cast<double>(config.stall_limit.count());
-}
-
 api::Readiness readiness_of(const App& app) {
   api::Readiness out;
   out.progress = app.host.progress();
@@ -24,7 +19,7 @@ api::Readiness readiness_of(const App& app) {
     const EngineStats stats = model->engine->stats();
     out.running = stats.running;
     out.waiting = stats.waiting;
-    out.status = is_stalled(stats, app.config) ? api::ReadyStatus::stalled : api::ReadyStatus::ready;
+    out.status = app.alive() ? api::ReadyStatus::ready : api::ReadyStatus::stalled;
   }
   if (app.not_ready) out.status = api::ReadyStatus::draining;
   return out;
@@ -33,8 +28,7 @@ api::Readiness readiness_of(const App& app) {
 }  // namespace
 
 Answer livez(Exchange& exchange, App& app) {
-  const LoadedModel* model = app.host.loaded();
-  const bool alive = !model || !is_stalled(model->engine->stats(), app.config);
+  const bool alive = app.alive();
   const HttpResponse response = json_response(api::liveness_json(alive), alive ? 200 : 503);
   co_await exchange.reply(response);
 }

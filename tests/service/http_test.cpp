@@ -201,7 +201,7 @@ TEST_CASE("a body below the limit is read whole, above a mebibyte too") {
 
 TEST_CASE("Expect: 100-continue is answered once the header has passed, else not at all") {
   ServerSetup setup;
-  setup.config.api_keys = {"secret"};
+  setup.config.api_keys = {ApiKey{"secret"}};
   TestServer server(setup);
   const std::string expect =
       "Expect: 100-continue\r\nContent-Length: " + std::to_string(std::strlen(kShort)) + "\r\n\r\n";
@@ -263,7 +263,7 @@ TEST_CASE("a slow body is read on while it keeps the rate") {
 
 TEST_CASE("keys are needed where they should be, in either header") {
   ServerSetup setup;
-  setup.config.api_keys = {"first", "second"};
+  setup.config.api_keys = {ApiKey{"first"}, ApiKey{"second"}};
   TestServer server(setup);
   const auto status = [&](const std::string& headers) {
     return get(server.port(), "/v1/models", headers).status;
@@ -290,7 +290,7 @@ TEST_CASE("keys are needed where they should be, in either header") {
 
 TEST_CASE("a preflight needs no key, and errors carry the allowed origin") {
   ServerSetup setup;
-  setup.config.api_keys = {"secret"};
+  setup.config.api_keys = {ApiKey{"secret"}};
   setup.config.cors_origins = {"https://chat.example"};
   TestServer server(setup);
   HttpClient client(server.port());
@@ -383,7 +383,7 @@ TEST_CASE("too many connections are turned away with 503") {
 
 TEST_CASE("the chat page and the API's description come from the program itself, without a key") {
   ServerSetup setup;
-  setup.config.api_keys = {"secret"};
+  setup.config.api_keys = {ApiKey{"secret"}};
   TestServer server(setup);
   const Reply page = get(server.port(), "/");
   CHECK(page.status == 200);

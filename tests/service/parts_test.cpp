@@ -156,13 +156,3 @@ TEST_CASE("a seed is taken as two's complement, and without one it is drawn") {
   CHECK(seed_or_random(0) == 0);
   CHECK(seed_or_random(std::nullopt) != seed_or_random(std::nullopt));
 }
-
-TEST_CASE("a key file gives one key a line") {
-  const std::string file = "/tmp/grokd-keys-test";
-  std::FILE* out = std::fopen(file.c_str(), "w");
-  std::fputs("# team\nfirst\n\n  second \r\n", out);
-  std::fclose(out);
-  CHECK(read_api_keys(file) == std::vector<std::string>{"first", "second"});
-  std::remove(file.c_str());
-  CHECK_THROWS_AS(read_api_keys(file), ConfigError);
-}
