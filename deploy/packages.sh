@@ -12,6 +12,7 @@ test_packages=(git doctest-dev python3 python3-numpy python3-sentencepiece curl)
 # Without these a stage of test.sh is skipped, and says so.
 fuzz_packages=(clang libclang-rt-14-dev)
 client_packages=(python3-venv)
+deploy_packages=(nginx-light haproxy prometheus openssl systemd)
 browser_packages=(chromium chromium-driver fonts-dejavu-core)
 
 # A clone in another folder finds what an earlier one compiled, precompiled headers included.

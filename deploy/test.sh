@@ -4,6 +4,7 @@
 #   asan     api, engine and service tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     engine and kernel tests under ThreadSanitizer
 #   fuzz     each fuzz target for a short while (FUZZ_SECONDS for all of them together, 60)
+#   deploy   systemd unit, manifests, alert rules, proxies and TLS with the finished program
 #   clients  the official Python client, schemathesis, the curl lines of docs/api.md and a headless browser
 # No stage named: all of them. What the machine can't have is skipped with a line that says SKIPPED.
 # The last line is "N passed, N failed"; the exit status is 0 only when nothing failed.
@@ -115,11 +116,37 @@ stage_clients() {
   count clients "${good:-0}" "$bad"
 }
 
+stage_deploy() {
+  local venv=build/clients-venv report good bad
+  build release grokd || return
+  if ! install_missing "${client_packages[@]}"; then
+    skip "deployment tests: python3-venv can't be installed here"
+    return
+  fi
+  [ -x $venv/bin/pip ] || /usr/bin/python3 -m venv $venv
+  if ! $venv/bin/pip install -q --disable-pip-version-check -r tests/deploy/requirements.txt; then
+    skip "deployment tests: no Python packages to be had from here"
+    return
+  fi
+  for package in "${deploy_packages[@]}"; do
+    install_missing "$package" || skip "tests with $package: it can't be installed here"
+  done
+  say "testing deployment"
+  report=$(mktemp)
+  $venv/bin/python -B -m pytest -q -rs -p no:cacheprovider tests/deploy --server build/release/service/grokd \
+    </dev/null 2>&1 | tee "$report"
+  good=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' "$report" | tail -n 1)
+  bad=$(tail -n 1 "$report" | grep -oE '[0-9]+ (failed|errors?)' | awk '{sum += $1} END {print sum + 0}')
+  rm -f "$report"
+  [ "${good:-0}" -gt 0 ] || bad=$((bad > 0 ? bad : 1))
+  count deploy "${good:-0}" "$bad"
+}
+
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(unit asan tsan fuzz clients)
+[ ${#stages[@]} -gt 0 ] || stages=(unit asan tsan fuzz deploy clients)
 for stage in "${stages[@]}"; do
   if ! declare -F "stage_$stage" >/dev/null; then
-    echo "deploy/test.sh: no stage called '$stage' (unit, asan, tsan, fuzz, clients)" >&2
+    echo "deploy/test.sh: no stage called '$stage' (unit, asan, tsan, fuzz, deploy, clients)" >&2
     exit 2
   fi
 done
