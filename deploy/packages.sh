@@ -6,6 +6,11 @@ build_packages=(
   libxxhash-dev libssl-dev
 )
 
+# What the finished program needs: those of the image.
+runtime_packages=(
+  libsentencepiece0 libprometheus-cpp-core1.0 libspdlog1.10 libfmt9 libssl3 libxxhash0 libstdc++6
+)
+
 # Without these there is no test run at all.
 test_packages=(git doctest-dev python3 python3-numpy python3-sentencepiece curl)
 
