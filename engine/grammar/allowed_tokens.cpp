@@ -11,16 +11,42 @@ void set_bits(std::span<const TokenId> tokens, bool value, std::vector<std::uint
   for (TokenId id : tokens) mask[static_cast<std::size_t>(id) / 64] |= std::uint64_t{value} << (id % 64);
 }
 
-bool all_within(const TokenTrie::Text& text, const FreeRun& run) {
+bool all_of(const TokenTrie::Text& text, const FreeRun& run) {
   return (text.ascii[0] & ~run.ascii[0]) == 0 && (text.ascii[1] & ~run.ascii[1]) == 0 &&
-         (run.non_ascii || !text.has_non_ascii) && text.characters <= run.length;
+         (run.non_ascii || !text.has_non_ascii);
 }
 
-bool is_read_whole(const TokenTrie& trie, int node, StackAutomaton& automaton, ConfigId before) {
-  const int size = trie.nodes()[node].end - node;
-  if (!trie.nodes()[node].is_text || size < kLargeSubtree) return false;
-  return all_within(trie.text(node), automaton.uniform_run(before)) ||
-         all_within(trie.text(node), automaton.wide_run(before));
+/// The tokens of a subtree down to a depth.
+void add_shallow_tokens(const TokenTrie& trie, int root, int depth, std::vector<std::uint64_t>& mask) {
+  const auto& nodes = trie.nodes();
+  for (int i = root; i < nodes[root].end;) {
+    if (nodes[i].depth > depth) {
+      i = nodes[i].end;
+      continue;
+    }
+    set_bits(trie.own_tokens(i), true, mask);
+    ++i;
+  }
+}
+
+/// True: the subtree is done with, for its texts are all of characters that can be read in any order.
+bool add_by_length(const TokenTrie& trie, int node, StackAutomaton& automaton, ConfigId before,
+                   std::vector<std::uint64_t>& mask) {
+  const TokenTrie::Node& root = trie.nodes()[node];
+  if (!root.is_text || root.end - node < kLargeSubtree) return false;
+  const TokenTrie::Text& text = trie.text(node);
+  const UniformRun& uniform = automaton.uniform_run(before);
+  const bool fits = all_of(text, uniform);
+  if (fits && uniform.ends && text.characters > uniform.length) {
+    add_shallow_tokens(trie, node, root.depth - 1 + uniform.length, mask);
+    return true;
+  }
+  const auto is_whole = [&](const FreeRun& run) {
+    return all_of(text, run) && text.characters <= run.length;
+  };
+  if (!(fits && text.characters <= uniform.length) && !is_whole(automaton.wide_run(before))) return false;
+  set_bits(trie.subtree_tokens(node), true, mask);
+  return true;
 }
 
 /// The configuration after the bytes down to a node, and those after each byte more.
@@ -33,7 +59,8 @@ struct Level {
 
 /// Walks the trie in preorder. A subtree is left where its first byte cannot be read, and taken whole where
 /// all its texts lie within a run of characters that can be read in any order: that is nearly everything
-/// inside a string. Leaves, of which there are most, take no branch.
+/// inside a string. Where such a run must end, the shorter texts are taken. Leaves, of which there are most,
+/// take no branch.
 void add_allowed_tokens(const TokenTrie& trie, StackAutomaton& automaton, ConfigId config,
                         std::vector<std::uint64_t>& mask) {
   const auto& nodes = trie.nodes();
@@ -49,8 +76,7 @@ void add_allowed_tokens(const TokenTrie& trie, StackAutomaton& automaton, Config
       ++i;
     } else if (after == kDead) {
       i = node.end;
-    } else if (is_read_whole(trie, i, automaton, before.config)) {
-      set_bits(trie.subtree_tokens(i), true, mask);
+    } else if (add_by_length(trie, i, automaton, before.config, mask)) {
       i = node.end;
     } else {
       set_bits(trie.own_tokens(i), true, mask);

@@ -38,11 +38,12 @@ void add_once(std::vector<ConfigId>& configs, ConfigId config) {
 
 }  // namespace
 
-const FreeRun& StackAutomaton::uniform_run(ConfigId config) {
+const UniformRun& StackAutomaton::uniform_run(ConfigId config) {
   UniformRun& first = uniform_set(config);
   if (first.length >= 0) return first;
   first.length = 0;
-  for (ConfigId at = config; at != kDead && first.length < kLookahead; ++first.length) {
+  ConfigId at = config;
+  for (; at != kDead && first.length < kLookahead; ++first.length) {
     const UniformRun& here = uniform_set(at);
     if (!same_set(here, first)) break;
     if (here.next == at) {
@@ -51,7 +52,17 @@ const FreeRun& StackAutomaton::uniform_run(ConfigId config) {
     }
     at = here.next;
   }
+  first.ends = first.length < kEndless && !first.non_ascii && reads_none_of(at, first);
   return first;
+}
+
+bool StackAutomaton::reads_none_of(ConfigId config, const FreeRun& set) {
+  if (config == kDead) return true;
+  for (int c = 0; c < 128; ++c) {
+    if ((set.ascii[c / 64] >> (c % 64) & 1) != 0 && step(config, static_cast<std::uint8_t>(c)) != kDead)
+      return false;
+  }
+  return true;
 }
 
 /// The set for one character, its `length` not yet counted.

@@ -37,6 +37,7 @@ struct FreeRun {
 /// A free run of characters that the configuration does not tell apart, as inside a string.
 struct UniformRun : FreeRun {
   ConfigId next = kDead;  // after any character of the set; kDead if there is no such set
+  bool ends = false;      // the set is ASCII, and none of it can be read after `length` characters of it
 };
 
 class StackAutomaton {
@@ -53,7 +54,7 @@ class StackAutomaton {
   }
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
   /// Throws TooAmbiguous.
-  const FreeRun& uniform_run(ConfigId config);
+  const UniformRun& uniform_run(ConfigId config);
   /// Of all characters that can be read, whichever way they lead. Throws TooAmbiguous.
   const FreeRun& wide_run(ConfigId config);
 
@@ -95,6 +96,7 @@ class StackAutomaton {
   ConfigId intern_config(Frames frames);
   void spend(std::int64_t steps);
   std::size_t stored() const { return stacks_.size() + 8 * configs_.size(); }
+  bool reads_none_of(ConfigId config, const FreeRun& set);
   UniformRun& uniform_set(ConfigId config);
   bool non_ascii_leads_to(ConfigId config, ConfigId next);
   FreeRun readable(ConfigId config);
