@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
 #include <mutex>
 #include <utility>
 
@@ -61,6 +62,7 @@ struct Line : std::enable_shared_from_this<Line> {
   ssl::stream<tcp::socket> client;
   tcp::socket plain;
   asio::steady_timer alarm;  // ends the line
+  std::chrono::steady_clock::time_point ends_at = std::chrono::steady_clock::time_point::max();
 
   void cut() {
     error_code ignored;
@@ -68,11 +70,19 @@ struct Line : std::enable_shared_from_this<Line> {
     plain.close(ignored);
     alarm.cancel();
   }
+  /// The earliest of several counts.
   void cut_after(Milliseconds time) {
-    alarm.expires_after(time);
+    const auto end = std::chrono::steady_clock::now() + time;
+    if (end >= ends_at) return;
+    ends_at = end;
+    alarm.expires_at(end);
     alarm.async_wait([self = shared_from_this()](error_code error) {
-      if (!error) self->cut();
+      if (!error && self->ends_at <= std::chrono::steady_clock::now()) self->cut();
     });
+  }
+  void go_on() {
+    alarm.cancel();
+    ends_at = std::chrono::steady_clock::time_point::max();
   }
   /// The other end of the pair may be closed while a client that does not read holds up `to_client`.
   void watch_plain(Milliseconds grace) {
@@ -157,7 +167,7 @@ asio::awaitable<void> TlsFront::carry(tcp::socket client, tcp::socket plain, con
   line->cut_after(limits.header_timeout);
   co_await line->client.async_handshake(ssl::stream_base::server,
                                         asio::redirect_error(asio::use_awaitable, error));
-  line->alarm.cancel();
+  line->go_on();
   if (error) co_return line->cut();
   line->watch_plain(limits.slow_reader_timeout);
   asio::co_spawn(line->plain.get_executor(), to_plain(line), asio::detached);

@@ -32,15 +32,4 @@ struct Timeline {
 boost::asio::awaitable<Timeline> stream_completion(const Target& target, std::string body,
                                                    std::chrono::seconds limit);
 
-/// Splits a stream of bytes into server-sent events.
-class EventReader {
- public:
-  enum class Event { text, other, error, done };
-  /// Appends the events that are complete now to `out`.
-  void feed(std::string_view bytes, std::vector<Event>& out);
-
- private:
-  std::string pending_;
-};
-
 }  // namespace grokd::loadtest

@@ -10,9 +10,9 @@ from grokd_server import Server  # noqa: E402
 
 def pytest_addoption(parser):
     parser.addoption("--server", default="build/release/service/grokd", help="path of the grokd program")
-    parser.addoption("--rolling-seconds", type=float, default=8, help="length of the rolling restarts (by hand: 180)")
-    parser.addoption("--soak-seconds", type=float, default=15, help="length of the soak (by hand: tests/soak/soak.py)")
-    parser.addoption("--rolling-pause", type=float, default=3, help="between two of them (by hand: 10)")
+    parser.addoption("--rolling-seconds", type=float, default=6, help="length of the rolling restarts (by hand: 180)")
+    parser.addoption("--soak-seconds", type=float, default=8, help="length of the soak (by hand: tests/soak/soak.py)")
+    parser.addoption("--rolling-pause", type=float, default=2.5, help="between two of them (by hand: 10)")
 
 
 @pytest.fixture(scope="session")

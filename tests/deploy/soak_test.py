@@ -16,6 +16,6 @@ def test_clients_of_every_kind_get_their_own_answers_and_leave_nothing_behind(pr
 
 
 def test_crowds_of_bad_clients_fail_no_good_request(program, tmp_path):
-    lines, wrong = crowd.run(program, 0.1, [], tmp_path)
+    lines, wrong = crowd.run(program, 0.06, [], tmp_path)
     print("\n" + "\n".join(lines))
     assert wrong == []

@@ -12,7 +12,7 @@ namespace {
 
 using namespace grokd::api;
 
-constexpr const char* kRoles[] = {"system", "user", "assistant", "tool"};
+constexpr ChatRole kRoles[] = {ChatRole::system, ChatRole::user, ChatRole::assistant, ChatRole::tool};
 constexpr std::string_view kMark = "\x01\x02";  // stands in no template: inputs with it are skipped
 
 std::vector<ChatMessage> messages_of(std::string_view text) {
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (input.find('\x01') != std::string_view::npos || input.find("\\u0001") != std::string_view::npos)
     return 0;
   const auto messages = messages_of(text);
-  const ChatRendering rendering{size % 2 == 0, size % 2 == 1 && messages.back().role == "assistant",
+  const ChatRendering rendering{size % 2 == 0, size % 2 == 1 && messages.back().role == ChatRole::assistant,
                                 size % 3 == 0};
   try {
     check(parse_chat_template(input.substr(0, end), "fuzz"), messages, rendering);

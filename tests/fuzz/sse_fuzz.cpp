@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "service/loadtest/client.h"
+#include "service/loadtest/event_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using grokd::loadtest::EventReader;

@@ -213,6 +213,7 @@ TEST_CASE("draining lets streams end, refuses new work and then ends with exit c
   const Reply ready = get(server.port(), "/readyz");
   CHECK(ready.status == 503);
   CHECK(json::parse(ready.body)["status"] == "draining");
+  CHECK(ready.header("connection") == "close");  // so that a proxy keeps none that is about to end
   Reply refused;
   CHECK(TestServer::eventually([&] {
     refused = post(server.port(), "/v1/completions", kShort);

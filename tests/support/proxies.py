@@ -1,4 +1,5 @@
 """Debian's nginx and HAProxy with the configurations of deploy/proxies, on free ports."""
+import os
 import pathlib
 import re
 import shutil
@@ -50,8 +51,9 @@ def nginx(folder, servers, *changes):
     paths = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in
                     ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (folder / "site.conf").write_text(site)
+    user = "user root; " if os.getuid() == 0 else ""  # else its workers could not keep large bodies here
     (folder / "nginx.conf").write_text(
-        f"daemon off; worker_processes 1; pid {folder}/pid; error_log stderr notice;\n"
+        f"{user}daemon off; worker_processes 1; pid {folder}/pid; error_log stderr notice;\n"
         f"events {{ worker_connections 4096; }}\nhttp {{ access_log off; {paths} include {folder}/site.conf; }}\n")
     return Proxy([find("nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf")], port, folder / "nginx.log")
 
