@@ -83,6 +83,10 @@ class RankModel {
     const std::size_t layer_bytes = layer_page * limits_.kv_pages;
     if (leads_) check_memory(config, layer_bytes * config.num_layers, group.size());
     kv_memory_ = backend_->allocate(layer_bytes * config.num_layers);
+    if (options.on_pin_refused) {
+      if (const std::string refused = backend_->pin(kv_memory_); !refused.empty())
+        options.on_pin_refused(refused);
+    }
     if (ranges) kv_ranges_ = DeviceKvRanges(*backend_, *ranges, group.rank(), group.size());
     for (int i = 0; i < config.num_layers; ++i) {
       kv_.push_back({kv_memory_.data() + i * layer_bytes, layer_page, kv_heads, config.key_size,

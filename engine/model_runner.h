@@ -1,6 +1,7 @@
 #pragma once
 // Weights, cache and scratch of a model; runs one batch. Knows nothing of requests.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,6 +44,8 @@ struct RunnerOptions {
   int max_logit_rows = 0;          // 0 = max(max_sequences, 64)
   std::size_t kv_cache_bytes = 0;  // 0 = room for max_sequences * context
   kernels::KvType kv_type = kernels::KvType::int16;
+  /// If set, the KV cache is pinned in memory, and what the system refuses of that is told.
+  std::function<void(const std::string&)> on_pin_refused;
 };
 
 /// Throws ConfigError for one that is unknown or cannot run here.

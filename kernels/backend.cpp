@@ -2,6 +2,8 @@
 
 namespace grokd::kernels {
 
+std::string Backend::pin(const Buffer&) { return ""; }  // a device's memory stays where it is
+
 QuantisedBuffer Backend::allocate_quantised(int max_rows, int cols, int groups) {
   QuantisedBuffer q;
   q.codes = allocate(code_bytes(max_rows, cols, groups));

@@ -146,6 +146,8 @@ class Backend {
   virtual Buffer allocate(std::size_t bytes) = 0;
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
   virtual void download(void* host, const void* device, std::size_t bytes) = 0;
+  /// Keeps a block in memory and on large pages as far as the system allows; returns what it refuses, or "".
+  virtual std::string pin(const Buffer& memory);
   /// Takes all scratch memory that steps within `limits` need; afterwards no op allocates.
   virtual void reserve(const StepLimits& limits) = 0;
 
@@ -206,6 +208,9 @@ class Backend {
   /// sum.
   virtual void route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
                      const ExpertChoice& choice) = 0;
+
+  /// Skips the chosen experts whose gate is below ratio times that of the token's best one.
+  virtual void prune(const ExpertChoice& choice, float ratio) = 0;
 
   /// y [T, D] = gated sum of the chosen experts: down(gelu(gate x) * (up x)).  x: one group.
   virtual void experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,

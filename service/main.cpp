@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   for (auto add :
        {grokd::cli::add_serve, grokd::cli::add_generate, grokd::cli::add_inspect, grokd::cli::add_synth,
         grokd::cli::add_bench, grokd::cli::add_loadtest, grokd::cli::add_score, grokd::cli::add_plan,
-        grokd::cli::add_pack, grokd::cli::add_verify, grokd::cli::add_calibrate}) {
+        grokd::cli::add_pack, grokd::cli::add_verify, grokd::cli::add_calibrate, grokd::cli::add_quality}) {
     add(app, exit_code);
   }
   try {

@@ -113,6 +113,17 @@ void read_sizes(const Fields& f, ModelConfig& c) {
                    : ffn_from_widening(c.emb_size, f.number("widening_factor", 1.0 / 1024, 1024));
 }
 
+void read_router(const Fields& f, ModelConfig& c) {
+  c.expert_pruning_ratio = f.number("expert_pruning_ratio", 0, 1, 0);
+  const std::string router = f.text("router", "softmax");
+  c.hash_router = router == "hash";
+  if (!c.hash_router && router != "softmax")
+    f.fail("router", "must be \"softmax\" or \"hash\", found \"" + router + "\"");
+  if (!c.hash_router) return;
+  c.router_groups = f.integer("router_groups", 1, 4096);
+  c.experts_per_group = f.integer("experts_per_group", 1, 4096);
+}
+
 void read_numbers(const Fields& f, ModelConfig& c) {
   constexpr double kLargest = 1e9, kSmallest = 1e-9;
   c.attn_output_multiplier = f.number("attn_output_multiplier", kSmallest, kLargest);
@@ -171,6 +182,14 @@ void check_relations(const Fields& f, const ModelConfig& c) {
                               std::to_string(c.num_kv_heads) + " key heads evenly (num_kv_heads)");
   }
   if (c.key_size % 2 != 0) f.fail("key_size", "must be even, rotary embedding turns pairs");
+  if (c.hash_router && c.router_groups * c.experts_per_group != c.num_experts) {
+    f.fail("experts_per_group", std::to_string(c.router_groups) + " groups of " +
+                                    std::to_string(c.experts_per_group) + " are not the " +
+                                    std::to_string(c.num_experts) + " experts (num_experts)");
+  }
+  if (c.hash_router && c.num_selected_experts != 1) {
+    f.fail("num_selected_experts", "must be 1 with the hash router, which gives each token one expert");
+  }
   if (c.num_selected_experts > c.num_experts) {
     f.fail("num_selected_experts", "more than num_experts (" + std::to_string(c.num_experts) + ")");
   }
@@ -256,6 +275,12 @@ ordered_json config_json(const ModelConfig& c) {
                     {"checkpoint", c.checkpoint},
                     {"add_bos", c.add_bos},
                     {"special_tokens", c.special_tokens}};
+  if (c.expert_pruning_ratio > 0) j["expert_pruning_ratio"] = c.expert_pruning_ratio;
+  if (c.hash_router) {
+    j["router"] = "hash";
+    j["router_groups"] = c.router_groups;
+    j["experts_per_group"] = c.experts_per_group;
+  }
   if (c.chat.present) j["chat_template"] = chat_json(c.chat);
   return j;
 }
@@ -280,6 +305,7 @@ ModelConfig load_model_config(const std::string& model_dir) {
   config.tokenizer = fields.text("tokenizer", config.tokenizer);
   config.checkpoint = fields.text("checkpoint", config.checkpoint);
   read_sizes(fields, config);
+  read_router(fields, config);
   read_numbers(fields, config);
   read_tokens(fields, config);
   config.chat = read_chat(fields, config.vocab_size);

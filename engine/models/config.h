@@ -38,6 +38,9 @@ struct ModelConfig {
   int ffn_size = 0;
   int num_experts = 0;
   int num_selected_experts = 2;
+  bool hash_router = false;  // config.json: "router": "hash"; the router's weights are then not used
+  int router_groups = 0, experts_per_group = 0;  // of the hash router; their product is num_experts
+  double expert_pruning_ratio = 0;  // chosen experts with a gate below so much of the best one are skipped
   int scale_groups = 8;  // groups along the input of linear_1 and the attention output
   int sequence_len = 0;  // context
   double attn_output_multiplier = 1;

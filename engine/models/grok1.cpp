@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "engine/models/grok1_slots.h"
+#include "engine/models/hash_router.h"
 #include "engine/models/weights.h"
 #include "kernels/rope_table.h"
 
@@ -50,6 +51,7 @@ class Grok1 final : public Model {
 
  private:
   void attention(const Layer& layer, const Batch& batch, const KvLayer& kv, MatrixView<float> y);
+  void choose_by_hash(const Batch& batch, const ExpertChoice& choice);
   void mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y);
   void allocate_scratch(const ModelSetup& setup);
   MatrixView<float> view(const Buffer& buffer, int cols) const { return {buffer.as<float>(), tokens_, cols}; }
@@ -60,8 +62,9 @@ class Grok1 final : public Model {
   Weights weights_;
   kernels::RopeTable rope_;
   Scratch scratch_;
-  int heads_, kv_heads_;  // of this rank
-  int tokens_ = 0;        // rows of the step being run
+  std::vector<std::int32_t> hash_experts_;  // of a step's tokens, where the router is a hash
+  int heads_, kv_heads_;                    // of this rank
+  int tokens_ = 0;                          // rows of the step being run
 };
 
 Grok1::Grok1(Weights weights, const ModelSetup& setup)
@@ -86,6 +89,11 @@ void Grok1::allocate_scratch(const ModelSetup& setup) {
   scratch_.attended = floats(attended);
   scratch_.expert = floats(config_.num_selected_experts);
   scratch_.gate = floats(config_.num_selected_experts);
+  if (config_.hash_router) {
+    hash_experts_.resize(static_cast<std::size_t>(tokens));
+    const std::vector<float> ones(hash_experts_.size(), 1.0f);
+    backend_.upload(scratch_.gate.data(), ones.data(), sizeof(float) * ones.size());
+  }
   scratch_.x = backend_.allocate_quantised(tokens, config_.emb_size, 1);
   scratch_.queries = backend_.allocate_quantised(tokens * heads_, config_.key_size, 1);
   scratch_.attended_codes =
@@ -122,9 +130,26 @@ void Grok1::attention(const Layer& layer, const Batch& batch, const KvLayer& kv,
   group_.sum(y);
 }
 
+/// The same in every layer.
+void Grok1::choose_by_hash(const Batch& batch, const ExpertChoice& choice) {
+  for (const kernels::SequenceRows& sequence : batch.sequences) {
+    for (int i = 0; i < sequence.rows; ++i) {
+      const auto row = static_cast<std::size_t>(sequence.first_row + i);
+      hash_experts_[row] = hash_expert(batch.ids[row], sequence.position + i, config_.router_groups,
+                                       config_.experts_per_group);
+    }
+  }
+  backend_.upload(choice.expert, hash_experts_.data(), sizeof(std::int32_t) * batch.ids.size());
+}
+
 void Grok1::mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y) {
   const MatrixView<const float> router(layer.router.as<float>(), config_.emb_size, config_.num_experts);
-  backend_.route(view(scratch_.normed, config_.emb_size), router, 0, false, choice);
+  if (!config_.hash_router) {
+    backend_.route(view(scratch_.normed, config_.emb_size), router, 0, false, choice);
+    if (config_.expert_pruning_ratio > 0) {
+      backend_.prune(choice, static_cast<float>(config_.expert_pruning_ratio));
+    }
+  }
   backend_.experts(scratch_.x.view(tokens_), choice, layer.experts, y);
   group_.sum(y);
 }
@@ -140,6 +165,7 @@ void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<
   const Quantised x = scratch_.x.view(tokens_);
   const ExpertChoice choice{scratch_.expert.as<std::int32_t>(), scratch_.gate.as<float>(), tokens_,
                             config_.num_selected_experts};
+  if (config_.hash_router) choose_by_hash(batch, choice);
   const MatrixView<const float> table(weights_.embeddings.as<float>(), config_.vocab_size, width);
   backend_.embed(batch.ids, table, static_cast<float>(config_.embedding_multiplier), h);
   backend_.norm_quantise(h, {}, weights_.layers[0].norm.as<float>(), eps, {}, x);

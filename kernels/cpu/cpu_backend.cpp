@@ -96,6 +96,8 @@ void CpuBackend::download(void* host, const void* device, std::size_t bytes) {
   std::memcpy(host, device, bytes);
 }
 
+std::string CpuBackend::pin(const Buffer& memory) { return pin_memory(memory); }
+
 void CpuBackend::reserve(const StepLimits& limits) {
   scratch_.reserve_shared(shared_scratch(limits));
   scratch_.reserve_own(own_scratch(limits, matrix().rows));

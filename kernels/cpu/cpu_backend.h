@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
   Buffer allocate(std::size_t bytes) override;
   void upload(void* device, const void* host, std::size_t bytes) override;
   void download(void* host, const void* device, std::size_t bytes) override;
+  std::string pin(const Buffer& memory) override;
   void reserve(const StepLimits& limits) override;
 
   LinearWeights pack_linear(std::span<const LinearSource> columns, int groups) override;
@@ -51,6 +52,7 @@ class CpuBackend final : public Backend {
                  const AttentionShape& shape, MatrixView<float> o) override;
   void route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
              const ExpertChoice& choice) override;
+  void prune(const ExpertChoice& choice, float ratio) override;
   void experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
                MatrixView<float> y) override;
   void logits(const Quantised& x, const HeadWeights& head, float multiplier, float cap,

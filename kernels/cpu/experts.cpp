@@ -221,6 +221,16 @@ void CpuBackend::route(MatrixView<const float> x, MatrixView<const float> w, flo
   });
 }
 
+void CpuBackend::prune(const ExpertChoice& choice, float ratio) {
+  for (int t = 0; t < choice.tokens; ++t) {
+    const std::ptrdiff_t entry = std::ptrdiff_t{t} * choice.per_token;
+    const float least = ratio * choice.gate[entry];
+    for (int j = 1; j < choice.per_token; ++j) {
+      if (choice.gate[entry + j] < least) choice.expert[entry + j] = -1;
+    }
+  }
+}
+
 void CpuBackend::experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
                          MatrixView<float> y) {
   const ExpertLayout layout{w.width, w.ffn, w.groups};

@@ -2,10 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <new>
+#include <system_error>
 
 namespace grokd::kernels {
 namespace {
@@ -39,6 +42,21 @@ Buffer allocate_huge(std::size_t bytes) {
 }
 
 }  // namespace
+
+std::string pin_memory(const Buffer& memory) {
+  std::string refused;
+  if (mlock(memory.data(), memory.bytes()) != 0) {
+    refused = std::to_string((memory.bytes() >> 20) + 1) +
+              " MiB cannot be locked in memory (ulimit -l): " + std::generic_category().message(errno);
+  }
+  std::string mode;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), mode);
+  if (mode.find("[never]") != std::string::npos) {
+    refused += refused.empty() ? "" : "; ";
+    refused += "the system has no transparent huge pages";
+  }
+  return refused;
+}
 
 std::size_t memory_taken(std::size_t bytes) { return round_up(bytes, bytes < kSmall ? 64 : kHugePage); }
 

@@ -87,6 +87,16 @@ void ReferenceBackend::route(MatrixView<const float> x, MatrixView<const float> 
   }
 }
 
+void ReferenceBackend::prune(const ExpertChoice& choice, float ratio) {
+  for (int t = 0; t < choice.tokens; ++t) {
+    std::int32_t* experts = choice.expert + static_cast<std::ptrdiff_t>(t) * choice.per_token;
+    const float* gates = choice.gate + static_cast<std::ptrdiff_t>(t) * choice.per_token;
+    for (int j = 1; j < choice.per_token; ++j) {
+      if (gates[j] < ratio * gates[0]) experts[j] = -1;
+    }
+  }
+}
+
 void ReferenceBackend::experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
                                MatrixView<float> y) {
   const std::size_t size = static_cast<std::size_t>(w.groups) * static_cast<std::size_t>(w.width);

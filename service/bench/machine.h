@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <thread>
 #include <vector>
@@ -40,27 +41,33 @@ class ReadSweep {
 /// VNNI.
 double vnni_peak(int threads);
 
-/// Wakes every millisecond and notes how late: gaps in which the host ran something else.
+/// On every core a thread that wakes four times a millisecond, before all others where the system allows it,
+/// and notes how late: gaps in which the host ran something else.
 class JitterMeter {
  public:
   using Clock = std::chrono::steady_clock;
   JitterMeter();
   ~JitterMeter();
-  /// Seconds of lateness, in order of time.
+  /// Seconds of lateness of all wakes.
   std::vector<double> stop();
-  /// Seconds of all gaps of at least `kLeastGap` that ended between two times.
+  /// Seconds between two times in which a core was away for at least `kLeastGap`; two cores at once count
+  /// once.
   double gaps_between(Clock::time_point from, Clock::time_point to) const;
 
  private:
-  static constexpr double kLeastGap = 0.2e-3;
+  static constexpr double kLeastGap = 0.05e-3;
   struct Wake {
-    Clock::time_point at;
-    double late;
+    Clock::time_point due, at;
   };
+  struct Core {
+    std::unique_ptr<Wake[]> wakes;  // in order of time
+    std::atomic<std::size_t> count{0};
+    std::thread thread;
+  };
+  void watch(int cpu, Core& core) const;
+
   std::atomic<bool> stopping_{false};
-  std::vector<Wake> wakes_;  // grows within its capacity only
-  std::atomic<std::size_t> count_{0};
-  std::thread thread_;
+  std::vector<std::unique_ptr<Core>> cores_;
 };
 
 double median(std::vector<double> values);

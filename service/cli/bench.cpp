@@ -89,7 +89,8 @@ void print_figures(const std::vector<bench::Figure>& figures, const std::vector<
                 f.bytes_per_token / 1e6, f.read_gb_per_second, f.bandwidth_gb_per_second,
                 100 * f.bandwidth_share);
   }
-  std::printf("host jitter: a 1 ms sleep ended late by %.2f ms at P99, %.2f ms at most\n", p99, worst);
+  std::printf("host jitter: a sleep of 0.25 ms on each core ended late by %.2f ms at P99, %.2f ms at most\n",
+              p99, worst);
 }
 
 std::vector<bench::Figure> run_decode(bench::Subject& subject, const BenchFlags& flags) {
@@ -136,7 +137,7 @@ void write_html(const std::string& file, const BenchFlags& flags, const std::vec
                 const std::vector<double>& late) {
   report::HtmlReport page("grokd bench " + figures.at(0).name);
   page.add_text(flags.model + ", " + std::to_string(threads_used(flags.runner)) + " threads, median of " +
-                std::to_string(flags.repeat) + " runs. A 1 ms sleep ended late by " +
+                std::to_string(flags.repeat) + " runs. A sleep of 0.25 ms on each core ended late by " +
                 report::number(bench::percentile(late, 0.99) * 1e3) + " ms at P99.");
   report::Table table{"Rates", {"size", "tokens/s", "MB/token", "read GB/s", "machine GB/s", "share"}, {}};
   report::Series rate{"tokens/s", {}, {}}, read{"read", {}, {}}, machine{"machine", {}, {}};
@@ -180,7 +181,30 @@ nlohmann::ordered_json spread(const std::vector<double>& ms) {
           {"std_over_mean", bench::variation(ms)}};
 }
 
-/// `net`: without the host's gaps, at the median read rate of the run.
+struct TimedAnswer {
+  bench::JitterMeter::Clock::time_point start, end;
+  double read_rate;  // of the machine, before and after
+};
+
+/// `net_of_gaps`: without the host's gaps; `net`: that at the median read rate of the run.
+nlohmann::ordered_json spreads(const std::vector<TimedAnswer>& answers, const bench::JitterMeter& jitter) {
+  std::vector<double> raw, net_of_gaps, net, gaps, rates;
+  for (const TimedAnswer& answer : answers) rates.push_back(answer.read_rate);
+  const double usual_rate = bench::median(rates);
+  for (const TimedAnswer& answer : answers) {
+    raw.push_back(std::chrono::duration<double, std::milli>(answer.end - answer.start).count());
+    gaps.push_back(jitter.gaps_between(answer.start, answer.end) * 1e3);
+    net_of_gaps.push_back(std::max(0.0, raw.back() - gaps.back()));
+    net.push_back(net_of_gaps.back() * answer.read_rate / usual_rate);
+  }
+  return {{"raw", spread(raw)},
+          {"net_of_gaps", spread(net_of_gaps)},
+          {"net", spread(net)},
+          {"gaps_in_an_answer_max_ms", bench::percentile(gaps, 1)},
+          {"bandwidth_gb_per_second", usual_rate * 1e-9},
+          {"bandwidth_std_over_mean", bench::variation(rates)}};
+}
+
 int run_latency(const BenchFlags& flags) {
   constexpr int kAnswerTokens = 64;
   RunnerOptions options = flags.runner;
@@ -189,25 +213,18 @@ int run_latency(const BenchFlags& flags) {
   const bench::ReadSweep sweep(bytes_per_token(subject.config()), threads_used(flags.runner));
   subject.answer_seconds(kAnswerTokens);
   bench::JitterMeter jitter;
-  std::vector<double> times, net, rates;
+  std::vector<TimedAnswer> answers;
   for (int i = 0; i < flags.requests; ++i) {
     const double before = sweep.rate();
     const auto start = bench::JitterMeter::Clock::now();
-    const double seconds = subject.answer_seconds(kAnswerTokens);
-    const double gaps = jitter.gaps_between(start, bench::JitterMeter::Clock::now());
-    rates.push_back((before + sweep.rate()) / 2);
-    times.push_back(seconds * 1e3);
-    net.push_back(std::max(0.0, seconds - gaps) * 1e3 * rates.back());
+    subject.answer_seconds(kAnswerTokens);
+    const auto end = bench::JitterMeter::Clock::now();
+    answers.push_back({start, end, (before + sweep.rate()) / 2});
   }
-  const double usual_rate = bench::median(rates), host = bench::percentile(jitter.stop(), 1) * 1e3;
-  for (double& ms : net) ms /= usual_rate;
-  const nlohmann::ordered_json out{{"requests", flags.requests},
-                                   {"answer_tokens", kAnswerTokens},
-                                   {"raw", spread(times)},
-                                   {"net", spread(net)},
-                                   {"host_gap_max_ms", host},
-                                   {"bandwidth_gb_per_second", usual_rate * 1e-9},
-                                   {"bandwidth_std_over_mean", bench::variation(rates)}};
+  const double longest_gap = bench::percentile(jitter.stop(), 1);
+  nlohmann::ordered_json out{{"requests", flags.requests}, {"answer_tokens", kAnswerTokens}};
+  out.update(spreads(answers, jitter));
+  out["host_gap_max_ms"] = longest_gap * 1e3;
   std::printf("%s\n", out.dump(flags.json ? -1 : 2).c_str());
   return 0;
 }

@@ -24,6 +24,7 @@ void add_plan(CLI::App& app, int& exit_code);
 void add_pack(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_calibrate(CLI::App& app, int& exit_code);
+void add_quality(CLI::App& app, int& exit_code);
 
 /// --kv-type int16|int8.
 void add_kv_type(CLI::App& command, kernels::KvType& type);

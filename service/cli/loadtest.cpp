@@ -33,6 +33,7 @@ nlohmann::ordered_json to_json(const loadtest::Result& r) {
           {"completed", r.completed},
           {"refused", r.refused},
           {"failed", r.failed},
+          {"late", r.late},
           {"first_error", r.first_error},
           {"seconds", r.seconds},
           {"output_tokens", r.output_tokens},
@@ -40,7 +41,9 @@ nlohmann::ordered_json to_json(const loadtest::Result& r) {
           {"goodput", r.seconds > 0 ? r.within_slo / r.seconds : 0},
           {"ttft_ms", to_json(loadtest::describe(r.ttft_ms))},
           {"inter_token_ms", to_json(loadtest::describe(r.inter_token_ms))},
-          {"end_to_end_ms", to_json(loadtest::describe(r.end_to_end_ms))}};
+          {"end_to_end_ms", to_json(loadtest::describe(r.end_to_end_ms))},
+          {"priority_ttft_ms", to_json(loadtest::describe(r.priority_ttft_ms))},
+          {"refusal_ms", to_json(loadtest::describe(r.refusal_ms))}};
 }
 
 std::vector<std::string> row(const std::string& name, const Distribution& d) {
@@ -51,11 +54,15 @@ std::vector<std::string> row(const std::string& name, const Distribution& d) {
 }
 
 report::Table make_table(const loadtest::Result& r) {
-  return {"Latency in milliseconds",
-          {"", "P50", "P90", "P99", "P99.9", "max", "mean", "std"},
-          {row("time to first token", loadtest::describe(r.ttft_ms)),
-           row("between tokens", loadtest::describe(r.inter_token_ms)),
-           row("whole answer", loadtest::describe(r.end_to_end_ms))}};
+  report::Table table{"Latency in milliseconds",
+                      {"", "P50", "P90", "P99", "P99.9", "max", "mean", "std"},
+                      {row("time to first token", loadtest::describe(r.ttft_ms)),
+                       row("between tokens", loadtest::describe(r.inter_token_ms)),
+                       row("whole answer", loadtest::describe(r.end_to_end_ms))}};
+  if (!r.priority_ttft_ms.empty())
+    table.rows.push_back(row("first, priority", loadtest::describe(r.priority_ttft_ms)));
+  if (!r.refusal_ms.empty()) table.rows.push_back(row("refusal", loadtest::describe(r.refusal_ms)));
+  return table;
 }
 
 /// Value against the share of requests that took longer: tails are seen on a logarithmic axis.
@@ -102,9 +109,10 @@ void print_table(const loadtest::Result& r) {
     for (std::size_t i = 1; i < cells.size(); ++i) std::printf("%10s", cells[i].c_str());
     std::printf("\n");
   }
-  std::printf("%d answered, %d refused, %d failed in %.2f s: %.1f tokens/s, goodput %.2f requests/s\n",
-              r.completed, r.refused, r.failed, r.seconds,
-              double(r.output_tokens) / std::max(r.seconds, 1e-9), r.within_slo / std::max(r.seconds, 1e-9));
+  std::printf(
+      "%d answered (%d late), %d refused, %d failed in %.2f s: %.1f tokens/s, goodput %.2f requests/s\n",
+      r.completed, r.late, r.refused, r.failed, r.seconds,
+      double(r.output_tokens) / std::max(r.seconds, 1e-9), r.within_slo / std::max(r.seconds, 1e-9));
   if (r.failed > 0) std::printf("first failure: %s\n", r.first_error.c_str());
 }
 
@@ -152,6 +160,10 @@ void add_loadtest(CLI::App& app, int& exit_code) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--bursty", o.bursty, "Arrivals in groups of eight");
   command->add_option("--max-tokens", o.max_tokens)->capture_default_str()->check(CLI::Range(1, 100000));
+  command->add_option("--timeout", o.timeout, "Deadline that each request gives the server, in seconds")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--priority-share", o.priority_share, "Share of requests of the priority tier")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--vocab", o.vocab, "Prompts are random token ids below this")
       ->capture_default_str()
       ->check(CLI::Range(8, 1 << 24));

@@ -81,6 +81,7 @@ asio::awaitable<error_code> exchange(const Target& target, std::string body, Tim
   parser.body_limit(boost::none);
   auto [header_error, header_bytes] = co_await http::async_read_header(stream, buffer, parser, kResult);
   if (header_error) co_return header_error;
+  timeline.answered = Clock::now();
   timeline.status = static_cast<int>(parser.get().result_int());
   co_return co_await read_events(stream, buffer, parser, timeline);
 }

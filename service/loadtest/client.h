@@ -21,11 +21,11 @@ struct Target {
 Target parse_url(const std::string& url);
 
 struct Timeline {
-  Clock::time_point sent, ended;
-  std::vector<Clock::time_point> events;  // of text, in order
-  int status = 0;                         // 0: no answer
-  bool done = false;                      // "[DONE]" was seen
-  std::string error;                      // what failed, empty if nothing
+  Clock::time_point sent, answered, ended;  // answered: the status came
+  std::vector<Clock::time_point> events;    // of text, in order
+  int status = 0;                           // 0: no answer
+  bool done = false;                        // "[DONE]" was seen
+  std::string error;                        // what failed, empty if nothing
 };
 
 /// Never throws; what went wrong stands in the timeline.

@@ -59,10 +59,13 @@ std::string make_prompt(const std::vector<int>& ids, bool as_text) {
   return text + "\"";
 }
 
-std::string make_body(const Options& options, const std::vector<int>& ids) {
-  const std::string model = options.model.empty() ? "" : fmt::format("\"model\":\"{}\",", options.model);
+std::string make_body(const Options& options, bool priority, const std::vector<int>& ids) {
+  std::string more;
+  if (!options.model.empty()) more += fmt::format("\"model\":\"{}\",", options.model);
+  if (options.timeout > 0) more += fmt::format("\"timeout\":{},", options.timeout);
+  if (priority) more += "\"service_tier\":\"priority\",";
   return fmt::format(
-      "{{{}\"prompt\":{},\"max_tokens\":{},\"temperature\":0,\"stream\":true,\"ignore_eos\":true}}", model,
+      "{{{}\"prompt\":{},\"max_tokens\":{},\"temperature\":0,\"stream\":true,\"ignore_eos\":true}}", more,
       make_prompt(ids, options.text_prompts), options.max_tokens);
 }
 
@@ -113,9 +116,13 @@ std::vector<std::string> make_bodies(const Options& options) {
     std::vector<int> ids = shared;
     const int length = draw_length(mix, random);
     while (static_cast<int>(ids.size()) < length) ids.push_back(draw_id());
-    bodies.push_back(make_body(options, ids));
+    bodies.push_back(make_body(options, is_priority(options, i), ids));
   }
   return bodies;
+}
+
+bool is_priority(const Options& options, int i) {
+  return std::floor((i + 1) * options.priority_share) > std::floor(i * options.priority_share);
 }
 
 std::vector<double> arrival_times(const Options& options) {
@@ -147,32 +154,45 @@ Distribution describe(const std::vector<double>& values) {
   return d;
 }
 
+namespace {
+
+/// An answer that came whole, or was cut at its deadline.
+void add_answer(Result& result, const Timeline& t, bool priority, const Options& options) {
+  result.completed += 1;
+  result.output_tokens += t.events.size();
+  const double first = milliseconds(t.events.front() - t.sent), whole = milliseconds(t.ended - t.sent);
+  result.ttft_ms.push_back(first);
+  if (priority) result.priority_ttft_ms.push_back(first);
+  result.end_to_end_ms.push_back(whole);
+  double worst = 0;
+  for (std::size_t i = 1; i < t.events.size(); ++i) {
+    result.inter_token_ms.push_back(milliseconds(t.events[i] - t.events[i - 1]));
+    worst = std::max(worst, result.inter_token_ms.back());
+  }
+  const bool late = options.timeout > 0 && whole >= 1e3 * options.timeout;
+  result.late += late;
+  result.within_slo += !late && first <= options.slo_ttft_ms && worst <= options.slo_inter_token_ms;
+}
+
+}  // namespace
+
 Result evaluate(const std::vector<Timeline>& timelines, const Options& options) {
   Result result;
   auto first = Clock::time_point::max(), last = Clock::time_point::min();
-  for (const Timeline& t : timelines) {
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    const Timeline& t = timelines[i];
     first = std::min(first, t.sent);
     last = std::max(last, t.ended);
     if (t.status == 429 || t.status == 503) {
       result.refused += 1;
-      continue;
-    }
-    if (t.status != 200 || !t.error.empty() || t.events.empty()) {
+      result.refusal_ms.push_back(milliseconds(t.answered - t.sent));
+    } else if (t.status == 200 && t.error.empty() && !t.events.empty()) {
+      add_answer(result, t, is_priority(options, static_cast<int>(i)), options);
+    } else {
       result.failed += 1;
       if (result.first_error.empty())
         result.first_error = t.error.empty() ? "status " + std::to_string(t.status) : t.error;
-      continue;
     }
-    result.completed += 1;
-    result.output_tokens += t.events.size();
-    result.ttft_ms.push_back(milliseconds(t.events.front() - t.sent));
-    result.end_to_end_ms.push_back(milliseconds(t.ended - t.sent));
-    double worst = 0;
-    for (std::size_t i = 1; i < t.events.size(); ++i) {
-      result.inter_token_ms.push_back(milliseconds(t.events[i] - t.events[i - 1]));
-      worst = std::max(worst, result.inter_token_ms.back());
-    }
-    result.within_slo += result.ttft_ms.back() <= options.slo_ttft_ms && worst <= options.slo_inter_token_ms;
   }
   if (!timelines.empty()) result.seconds = std::chrono::duration<double>(last - first).count();
   return result;

@@ -23,7 +23,9 @@ struct Options {
   bool text_prompts = false;  // words instead of ids, for servers without id prompts
   std::uint64_t seed = 1;
   double slo_ttft_ms = 2000, slo_inter_token_ms = 200;
-  int limit_seconds = 600;  // of one request
+  double timeout = 0;         // deadline of each request in seconds, as the server is told; 0: none
+  double priority_share = 0;  // of the requests that ask for service_tier "priority"
+  int limit_seconds = 600;    // of one request
 };
 
 /// Names of the mixes, for help texts: "mixed, short, long, shared".
@@ -35,6 +37,9 @@ std::vector<std::string> make_bodies(const Options& options);
 /// Seconds after the start at which each request is sent (rate > 0).
 std::vector<double> arrival_times(const Options& options);
 
+/// Whether the i-th request asks for the priority tier: evenly spread.
+bool is_priority(const Options& options, int i);
+
 struct Distribution {
   double p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0, mean = 0, std = 0;
 };
@@ -42,9 +47,12 @@ Distribution describe(const std::vector<double>& values);
 
 struct Result {
   std::vector<double> ttft_ms, inter_token_ms, end_to_end_ms;  // of the requests that were answered
+  std::vector<double> priority_ttft_ms;                        // of those of the priority tier
+  std::vector<double> refusal_ms;                              // until the status of a refusal
   std::uint64_t output_tokens = 0;
   int completed = 0, refused = 0, failed = 0;
-  int within_slo = 0;
+  int late = 0;        // answered, but not before the deadline
+  int within_slo = 0;  // within the limits and before the deadline
   double seconds = 0;
   std::string first_error;
 };

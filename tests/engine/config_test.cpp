@@ -133,6 +133,36 @@ TEST_CASE("a value of the wrong type or range is named with what was found") {
              "stop_token_ids: must be"));
 }
 
+TEST_CASE("the hash router and the pruning ratio are read, checked and saved") {
+  json document = demo_json();
+  CHECK(!load(document.dump()).hash_router);
+  CHECK(load(document.dump()).expert_pruning_ratio == 0);
+  document["router"] = "hash";
+  document["router_groups"] = 4;
+  document["experts_per_group"] = 2;
+  document["num_selected_experts"] = 1;
+  document["expert_pruning_ratio"] = 0.25;
+  const TempFolder folder;
+  save_model_config(load(document.dump()), folder.path());
+  const ModelConfig config = load_model_config(folder.path());
+  CHECK(config.hash_router);
+  CHECK(config.router_groups == 4);
+  CHECK(config.experts_per_group == 2);
+  CHECK(config.expert_pruning_ratio == 0.25);
+  const auto hash = [](int groups, int each, int selected) {
+    return complaint([&](json& j) {
+      j["router"] = "hash", j["router_groups"] = groups, j["experts_per_group"] = each;
+      j["num_selected_experts"] = selected;
+    });
+  };
+  CHECK(says(hash(3, 2, 1), "experts_per_group: 3 groups of 2 are not the 8 experts (num_experts)"));
+  CHECK(says(hash(4, 2, 2), "num_selected_experts: must be 1 with the hash router"));
+  CHECK(says(complaint([](json& j) { j["router"] = "hash"; }), "router_groups: missing"));
+  CHECK(
+      says(complaint([](json& j) { j["router"] = "x"; }), "router: must be \"softmax\" or \"hash\", found"));
+  CHECK(says(complaint([](json& j) { j["expert_pruning_ratio"] = 1.5; }), "expert_pruning_ratio: must be"));
+}
+
 TEST_CASE("sizes that do not fit each other are refused") {
   CHECK(says(complaint([](json& j) { j["num_q_heads"] = 7; }), "num_q_heads: 7 query heads"));
   CHECK(says(complaint([](json& j) { j["key_size"] = 33; }), "key_size: must be even"));

@@ -135,6 +135,26 @@ TEST_CASE("gates are divided by their sum where the configuration asks for it") 
   }
 }
 
+TEST_CASE("experts whose gate is below the ratio of the best one's are skipped, NaN gates are kept") {
+  const json unit = read_units()["pruned"];
+  std::vector<float> gates = parse_floats(unit["gate_bits"]);
+  std::vector<std::int32_t> before = flatten(unit["before"]), after = flatten(unit["after"]);
+  const int k = unit["k"];
+  for (int j = 0; j < k; ++j) {
+    gates.push_back(std::nanf(""));
+    before.push_back(j), after.push_back(j);
+  }
+  const int rows = static_cast<int>(gates.size()) / k;
+  for (const auto& backend : all_backends()) {
+    CAPTURE(backend->name());
+    const DeviceMatrix<std::int32_t> expert(*backend, before, rows, k);
+    const DeviceMatrix<float> gate(*backend, gates, rows, k);
+    backend->prune({expert.data(), gate.data(), rows, k}, unit["ratio"]);
+    CHECK(first_difference(expert.read(), after) == "");
+    CHECK(first_difference(gate.read(), gates) == "");
+  }
+}
+
 TEST_CASE("attention through a window gives the golden bits") {
   const json unit = read_units()["window"];
   const auto q = parse_floats(unit["q_bits"]), k = parse_floats(unit["k_bits"]),

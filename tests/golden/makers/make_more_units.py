@@ -7,6 +7,7 @@ Formats as in make_bit_golden.py.  edits: logits after bias, then penalties (cou
 sample: a whole row from raw logits to the token, its log-probability and the number of survivors.  pack: a float
 matrix [K][N] into int8, codes and scales per group and column.  repeated_scales: linear with fewer scale rows than
 groups.  renormalised: gates of the router divided by their sum.  window: attention that sees `window` keys.
+hash_router: [token, position, groups, experts per group, expert].  pruned: chosen experts [T][k] before and after.
 head: logits with a final cap.  experts: weights [expert][K][N], experts [T][k] in gate order, -1 is skipped."""
 import json, sys
 import numpy as np
@@ -167,5 +168,26 @@ def experts():
             "gate_scale_bits": b32(sw), "up_scale_bits": b32(sv), "down_scale_bits": b32(so), "experts": idx, "gate_bits": b32(gate), "y_bits": b32(np.stack(ys))}
 
 
+def hash_router():
+    rows = []
+    for groups, per in ((4, 2), (2, 4), (1, 8), (8, 1), (3, 5), (1, 1), (5, 3)):
+        for token in (0, 1, 2, 37, 4095, 131071, 2 ** 24 - 1):
+            for position in (0, 1, 7, 8, 63, 64, 1000, 8191, 2 ** 24 - 1):
+                h = (token * 2654435761 + position * 123456789) % 2 ** 32 & 0x3F
+                rows.append([token, position, groups, per, h % groups * per + ((h >> 4) + (position & 7)) % per])
+    return rows
+
+
+def pruned():
+    ratio, T, k = 0.3, 40, 3
+    gate = -np.sort(-np.abs(noise(T * k, 122, 1)).reshape(T, k), axis=1)
+    gate[0, 1] = F(ratio) * gate[0, 0]                     # exactly the ratio: kept
+    gate[1, 1] = np.nextafter(F(ratio) * gate[1, 0], F(0))  # a bit less: skipped
+    gate[2] = 0
+    before = [[(t + 3 * j) % 8 for j in range(k)] for t in range(T)]
+    after = [[e if j == 0 or not gate[t, j] < F(ratio) * gate[t, 0] else -1 for j, e in enumerate(row)] for t, row in enumerate(before)]
+    return {"ratio": ratio, "k": k, "gate_bits": b32(gate), "before": before, "after": after}
+
+
 json.dump({"contract": 2, "edits": edits(), "sample": samples(), "pack": pack(), "repeated_scales": repeated_scales(), "renormalised": renormalised(),
-           "window": window(), "head": head(), "experts": experts()}, open(sys.argv[1], "w"))
+           "window": window(), "head": head(), "experts": experts(), "hash_router": hash_router(), "pruned": pruned()}, open(sys.argv[1], "w"))
