@@ -163,6 +163,9 @@ int serve(ServeFlags& flags) {
   ServerConfig& config = flags.config;
   if (!config.api_key_file.empty()) config.api_keys = read_api_keys(config.api_key_file);
   config.runner.kv_cache_bytes = flags.kv_cache_mb << 20;
+  config.runner.on_pin_refused = [](const std::string& what) {
+    std::fprintf(stderr, "grokd: the key-value cache may be paged out: %s\n", what.c_str());
+  };
   config.runner.max_sequences = config.engine.slots;
   config.runner.max_batch_tokens = config.engine.step_tokens;
   allow_many_files();
