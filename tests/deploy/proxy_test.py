@@ -69,7 +69,7 @@ def test_a_silent_stream_outlasts_the_proxys_idle_timeout(start_server, start_pr
     timeout = {"nginx": ("proxy_read_timeout 60s", "proxy_read_timeout 1s"), "haproxy": ("server 60s", "server 1s")}[name]
     server = start_server("--backend", "reference", "--slots", "1", "--no-speculation", "--ping-interval", "0.3")
     proxy = start_proxy(name, [server.port, server.port], timeout)
-    long = {"prompt": "Once", "n": 8, "max_tokens": 400, "ignore_eos": True, "seed": 1, "stream": True}
+    long = {"prompt": "Once", "n": 4, "max_tokens": 400, "ignore_eos": True, "seed": 1, "stream": True}
     running = threading.Thread(target=post, args=(server.port, long))
     running.start()
     while server.gauge("grokd_requests_running") == 0:

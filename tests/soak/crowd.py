@@ -58,12 +58,12 @@ class GoodClient:
 
 
 def measure(server, seconds, crowd=None):
-    """Figures of a good client while `crowd(stop)` runs beside it."""
-    good, stop = GoodClient(server.port), threading.Event()
-    thread = threading.Thread(target=crowd, args=(stop,)) if crowd else None
+    """Figures of a good client while `crowd(ready, stop)` runs beside it."""
+    good, ready, stop = GoodClient(server.port), threading.Event(), threading.Event()
+    thread = threading.Thread(target=crowd, args=(ready, stop)) if crowd else None
     if thread:
         thread.start()
-        time.sleep(0.5)
+        ready.wait(60)  # the crowd connects from this process: its own work is not to be measured
     good.ask_for(seconds)
     memory = server.memory_mib()
     stop.set()
@@ -74,8 +74,9 @@ def measure(server, seconds, crowd=None):
 
 
 def half_headers(server, count):
-    def crowd(stop):
+    def crowd(ready, stop):
         clients = [socket.create_connection(("127.0.0.1", server.port), 30) for _ in range(count)]
+        ready.set()
         while not stop.wait(0.5):  # a byte now and then, as slow attackers do
             for client in clients:
                 try:
@@ -88,8 +89,9 @@ def half_headers(server, count):
 
 
 def idle(server, count):
-    def crowd(stop):
+    def crowd(ready, stop):
         clients = [socket.create_connection(("127.0.0.1", server.port), 30) for _ in range(count)]
+        ready.set()
         stop.wait()
         for client in clients:
             client.close()
@@ -97,7 +99,8 @@ def idle(server, count):
 
 
 def in_and_out(server, count):
-    def crowd(stop):
+    def crowd(ready, stop):
+        ready.set()
         for number in range(count):
             socket.create_connection(("127.0.0.1", server.port), 30).close()
             if number % 100 == 99:
@@ -108,7 +111,7 @@ def in_and_out(server, count):
 
 
 def streams(server, count, read):
-    def crowd(stop):
+    def crowd(ready, stop):
         clients = []
         for _ in range(count):
             client = socket.socket()
@@ -117,6 +120,7 @@ def streams(server, count, read):
             client.sendall(request_bytes(LONG))
             client.setblocking(False)
             clients.append(client)
+        ready.set()
         while not stop.wait(0.02):
             for client in clients if read else []:
                 try:
