@@ -144,6 +144,7 @@ def main():
     dockerfile = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "deploy/Dockerfile")
     if os.getuid() != 0 or not shutil.which("debootstrap"):
         sys.exit("SKIPPED: needs root and debootstrap")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is mounted goes
     work = pathlib.Path(tempfile.mkdtemp(prefix="grokd-image-"))
     try:
         started = time.monotonic()
