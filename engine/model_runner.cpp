@@ -34,7 +34,9 @@ namespace {
 
 int pages_for(int positions) { return (positions + kernels::kPagePositions - 1) / kernels::kPagePositions; }
 
-std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
+std::string mebibytes(std::size_t bytes) {
+  return std::to_string((bytes + (std::size_t{1} << 20) - 1) >> 20) + " MiB";
+}
 
 RunnerLimits make_limits(const ModelConfig& config, const RunnerOptions& options, std::size_t page_bytes) {
   RunnerLimits limits;

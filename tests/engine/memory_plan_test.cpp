@@ -146,3 +146,14 @@ TEST_CASE("an int8 cache takes one byte a code, its scales and its ranges") {
   const std::size_t ranges = std::size_t{4} * sizeof(float) * 64 * 8 * 128;
   CHECK(plan.ranks[0].kv == std::size_t{135168} * 64 * 1000 + ranges);
 }
+
+TEST_CASE("a cache that is too small for one request is refused with the size that one needs") {
+  RunnerOptions options;
+  options.kv_cache_bytes = std::size_t{1} << 20;  // a position of the demo model takes 1088 bytes
+  CHECK(message_of<ConfigError>([&] {
+          load_model(GROKD_DEMO_MODEL, load_model_config(GROKD_DEMO_MODEL), options, {});
+        }) == "the KV cache of 1 MiB is too small for one request of 1024 positions, which needs 2 MiB");
+  options.context = 960;
+  CHECK(load_model(GROKD_DEMO_MODEL, load_model_config(GROKD_DEMO_MODEL), options, {})->limits().kv_pages ==
+        15);
+}
