@@ -18,7 +18,7 @@ struct QueuedWork {
   double answer_tokens = 0;  // expected
 };
 
-/// What steps cost while the slots that are in use decode; all 0 until the step-time model knows.
+/// What steps cost in the mean while the slots that are in use decode; all 0 until the step-time model knows.
 struct StepForecast {
   double decode_seconds = 0;         // a step of the decodes alone
   double prompt_token_seconds = 0;   // by which a row of a prompt lengthens it

@@ -115,6 +115,7 @@ class Engine::Impl {
   Scheduler scheduler_;
   std::vector<Pending> mail_;
   StepResults results_;
+  Clock::time_point last_step_end_;  // or when work came after a pause
   Mailbox mailbox_;
   std::thread thread_;  // last: it uses everything above
 };
@@ -148,14 +149,21 @@ bool Engine::Impl::turn() {
   counters_.idle = idle;
   if (!mailbox_.take(idle, mail_)) return false;
   const auto now = Clock::now();
-  if (idle) mark_progress(now);
+  if (idle) {
+    mark_progress(now);
+    last_step_end_ = now;
+  }
   counters_.idle = false;
   take_in(now);
   scheduler_.end_early(now);
   scheduler_.admit(now);
   publish();
   const Step& step = scheduler_.plan();
-  if (step.batch.tokens() > 0) run(step, now);
+  if (step.batch.tokens() > 0) {
+    run(step, now);
+  } else {
+    last_step_end_ = now;
+  }
   scheduler_.deliver();
   publish();
   return true;
@@ -190,13 +198,14 @@ std::string Engine::Impl::problem(const Request& request) const {
 }
 
 void Engine::Impl::run(const Step& step, Clock::time_point begin) {
-  const auto start = Clock::now();
   runner_->run(step.batch, results_.prepare(step));
   const auto now = Clock::now();
   for (const auto& share : step.shares) accept(share, now);
   mark_progress(now);
   observe(step, seconds_between(begin, now));
-  step_time_.observe(step.work, seconds_between(start, now));
+  // What sequences wait for and promises are made of: from step to step, with what lies between.
+  step_time_.observe(step.work, seconds_between(last_step_end_, now));
+  last_step_end_ = now;
   counters_.step_prediction_error = step_time_.relative_error();
 }
 

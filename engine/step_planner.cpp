@@ -73,7 +73,8 @@ StepForecast StepPlanner::forecast(int decoding, int position) const {
       std::max(rows_within(budget(work), work, 0, room), std::min(policy_.min_prefill_rows, room));
   work.add_rows(rows, 0, 1);
   const double mixed = model_.predict(work);
-  return {seconds, (mixed - seconds) / rows, mixed / rows};
+  const double slowness = model_.slowness();
+  return {slowness * seconds, slowness * (mixed - seconds) / rows, slowness * mixed / rows};
 }
 
 void StepPlanner::give_prompts(std::span<const std::unique_ptr<Sequence>> running) {

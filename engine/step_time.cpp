@@ -36,6 +36,10 @@ double StepTimeModel::predict(const StepWork& work) const {
   return observations_ == 0 ? 0 : dot(features(work));
 }
 
+double StepTimeModel::slowness() const {
+  return predicted_seconds_ > 0 ? std::max(1.0, seconds_ / predicted_seconds_) : 1;
+}
+
 double StepTimeModel::outlier_weight(double relative_error) {
   const double size = std::abs(relative_error), bound = kOutlier * std::max(spread_, kLeastSpread);
   spread_ += kErrorWeight * (std::min(size, 1.0) - spread_);
@@ -51,6 +55,10 @@ void StepTimeModel::observe(const StepWork& work, double seconds) {
   if (observations_ > 0) {
     const double error = std::min(std::abs(predicted / std::max(seconds, kShortestStep) - 1), 1.0);
     error_ += std::max(kErrorWeight, 1.0 / observations_) * (error - error_);
+  }
+  if (ready()) {
+    seconds_ = kForget * seconds_ + seconds;
+    predicted_seconds_ = kForget * predicted_seconds_ + predicted;
   }
   for (int i = 0; i < kFeatures; ++i) {
     for (int j = 0; j < kFeatures; ++j) squares_[i][j] = kForget * squares_[i][j] + weight * x[i] * x[j];

@@ -32,6 +32,9 @@ class StepTimeModel {
   void observe(const StepWork& work, double seconds);
   /// Running mean of |predicted / measured - 1|.
   double relative_error() const { return error_; }
+  /// How much longer steps took in all than was predicted, 1 at least. A prediction is of a step that nothing
+  /// disturbs; promises need the mean with what disturbs.
+  double slowness() const;
   bool ready() const { return observations_ >= kFirstTrusted; }
   /// A step of more tokens than this is beyond what was seen: its prediction is a guess.
   int trusted_tokens() const { return kTrustedGrowth * most_tokens_; }
@@ -53,6 +56,7 @@ class StepTimeModel {
   Vector products_{};                        // weighted sum of x y
   int observations_ = 0, most_tokens_ = 0;
   double error_ = 0, spread_ = 1;
+  double seconds_ = 0, predicted_seconds_ = 0;  // sums of late
 };
 
 }  // namespace grokd

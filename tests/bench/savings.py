@@ -44,8 +44,7 @@ def prefix(args, server):
 
 def requests_of(args):
     rng = random.Random(3)
-    phrase = [rng.randrange(4, args.vocab) for _ in range(24)]
-    return {"repetitive": {"prompt": phrase * 6, "max_tokens": 300, "temperature": 0},
+    return {"repetitive": {"prompt": "The little fox sat by the door. " * 12, "max_tokens": 300, "temperature": 0},
             "random": {"prompt": [rng.randrange(4, args.vocab) for _ in range(144)], "max_tokens": 300, "temperature": 1.2, "seed": 5}}
 
 

@@ -118,6 +118,24 @@ TEST_CASE("more work is never predicted to take less time") {
   }
 }
 
+TEST_CASE("steps that something disturbs count in the mean, not in the prediction of the others") {
+  const Machine machine;
+  std::mt19937 random(9);
+  StepTimeModel model(8, 2);
+  for (int i = 0; i < 3000; ++i) {
+    const StepWork work = random_work(random);
+    model.observe(work, machine.seconds(work) * (random() % 10 == 0 ? 11 : 1));
+  }
+  CHECK(test_error(model, machine, random) < 0.15);
+  CHECK(model.slowness() == doctest::Approx(2).epsilon(0.25));
+  StepTimeModel calm(8, 2);
+  for (int i = 0; i < 3000; ++i) {
+    const StepWork work = random_work(random);
+    calm.observe(work, machine.seconds(work));
+  }
+  CHECK(calm.slowness() == doctest::Approx(1).epsilon(0.01));
+}
+
 TEST_CASE("times that cannot be are ignored") {
   StepTimeModel model(8, 2);
   StepWork work;
