@@ -128,7 +128,8 @@ def try_out(stage, port):
                 assert server.poll() is None, "the server ended"
                 time.sleep(0.1)
         body = json.dumps({"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body,
+                                         {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             print("answered:", json.loads(answer.read())["choices"][0]["text"])
         server.send_signal(signal.SIGTERM)
