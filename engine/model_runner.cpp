@@ -18,12 +18,21 @@ using kernels::Buffer;
 using kernels::KvLayer;
 using kernels::MatrixView;
 
+BackendChoice choose_backend(const std::string& asked) {
+  if (asked == "cpu" || asked == "reference") return {asked, ""};
+  if (asked != "cuda" && asked != "auto")
+    throw ConfigError("unknown backend \"" + asked + "\"; known: cpu, cuda, auto, reference");
+  const std::string missing = kernels::cuda_unavailable();
+  if (missing.empty()) return {"cuda", ""};
+  if (asked == "cuda") throw ConfigError("--backend cuda: " + missing);
+  return {"cpu", missing};
+}
+
 std::unique_ptr<Backend> make_backend(const RunnerOptions& options) {
-  if (options.backend == "reference") return kernels::make_reference_backend();
-  if (options.backend != "cpu") {
-    throw ConfigError("unknown backend \"" + options.backend + "\"; known: cpu, reference");
-  }
+  const std::string backend = choose_backend(options.backend).backend;
+  if (backend == "reference") return kernels::make_reference_backend();
   try {
+    if (backend == "cuda") return kernels::make_cuda_backend(options.cuda);
     return kernels::make_cpu_backend(options.cpu);
   } catch (const std::invalid_argument& error) {
     throw ConfigError(error.what());
@@ -83,7 +92,7 @@ class RankModel {
     const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size, options.kv_type);
     limits_ = make_limits(config, options, layer_page * config.num_layers * group.size());
     const std::size_t layer_bytes = layer_page * limits_.kv_pages;
-    if (leads_) check_memory(config, layer_bytes * config.num_layers, group.size());
+    if (leads_ && options.backend != "cuda") check_memory(config, layer_bytes * config.num_layers, group.size());
     kv_memory_ = backend_->allocate(layer_bytes * config.num_layers);
     if (options.on_pin_refused) {
       if (const std::string refused = backend_->pin(kv_memory_); !refused.empty())
@@ -143,8 +152,9 @@ class GroupModelRunner final : public ModelRunner {
   GroupModelRunner(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
                    const KvRangeTable* ranges, const ProgressSink& progress)
       : group_(options.tensor_parallel), steps_(options.tensor_parallel) {
-    const RunnerOptions each = options_of_rank(options);
+    RunnerOptions each = options_of_rank(options);
     for (int r = 0; r < options.tensor_parallel; ++r) {
+      each.cuda.device = options.cuda.device + r;
       ranks_.push_back(std::make_unique<RankModel>(files, config, each, ranges, group_.rank(r),
                                                    r == 0 ? progress : ProgressSink{}));
     }
@@ -222,6 +232,7 @@ std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const Mode
   try {
     const auto files = open_model_files(model_dir, config);
     RunnerOptions options = asked;
+    options.backend = choose_backend(asked.backend).backend;
     options.tensor_parallel = rank_count(model_dir, files->ranks(), asked.tensor_parallel);
     check_mesh(config, {1, options.tensor_parallel});
     std::optional<KvRangeTable> table;

@@ -33,8 +33,9 @@ class ModelRunner {
 };
 
 struct RunnerOptions {
-  std::string backend = "cpu";  // "cpu" or "reference"
+  std::string backend = "cpu";  // "cpu", "cuda", "auto" or "reference"
   kernels::CpuOptions cpu;
+  kernels::CudaOptions cuda;  // the first rank's device; the others follow
   // Ranks, each with its slice of the weights and its share of the threads; 0 = as the files are packed,
   // else 1.
   int tensor_parallel = 0;
@@ -47,6 +48,13 @@ struct RunnerOptions {
   /// If set, the KV cache is pinned in memory, and what the system refuses of that is told.
   std::function<void(const std::string&)> on_pin_refused;
 };
+
+struct BackendChoice {
+  std::string backend;  // "cpu", "cuda" or "reference"
+  std::string missing;  // why "auto" did not become "cuda"
+};
+/// What to run for a name, "auto" included. Throws ConfigError for one that is unknown or cannot run here.
+BackendChoice choose_backend(const std::string& asked);
 
 /// Throws ConfigError for one that is unknown or cannot run here.
 std::unique_ptr<kernels::Backend> make_backend(const RunnerOptions& options);

@@ -240,4 +240,12 @@ std::size_t cpu_scratch_bytes(const StepLimits& limits, int threads);
 /// threads than cores that are not forced.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
 
+struct CudaOptions {
+  int device = 0;
+};
+/// One line that says why no CUDA device can be used: by this build, or on this machine. Empty: one can.
+std::string cuda_unavailable();
+/// Throws std::invalid_argument with that line, or naming a device that is not there.
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
+
 }  // namespace grokd::kernels

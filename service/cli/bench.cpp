@@ -241,7 +241,7 @@ void add_common(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_flag("--force-threads", flags.runner.cpu.force_threads, "Allow more threads than cores");
   command.add_option("--isa", flags.runner.cpu.isa, "scalar, avx2 or avx512");
-  command.add_option("--backend", flags.runner.backend, "cpu or reference")->capture_default_str();
+  command.add_option("--backend", flags.runner.backend, "cpu, cuda, auto or reference")->capture_default_str();
   add_kv_type(command, flags.runner.kv_type);
   command.add_flag("--json", flags.json, "Print JSON instead of a table");
   command.add_option("--html", flags.html, "Also write a report with plots to this file");

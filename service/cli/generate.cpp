@@ -121,7 +121,7 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->add_option("--stop", flags->stop, "Text that ends the answer; may be given several times");
   command->add_flag("--ignore-eos", flags->ignore_eos, "Go on after end-of-sequence");
   command->add_flag("--json", flags->json, "Print one JSON object instead of streaming text");
-  command->add_option("--backend", flags->runner.backend, "cpu or reference")->capture_default_str();
+  command->add_option("--backend", flags->runner.backend, "cpu, cuda, auto or reference")->capture_default_str();
   add_kv_type(*command, flags->runner.kv_type);
   command->add_option("--threads", flags->runner.cpu.threads, "Kernel threads; 0 = all cores");
   command

@@ -56,7 +56,7 @@ void add_score(CLI::App& app, int& exit_code) {
   command->add_option("--model", flags->model, "Folder of the model")->required();
   command->add_option("--text", flags->text, "File with the text")->required();
   command->add_flag("--json", flags->json, "Print one JSON object with the log-probability of every token");
-  command->add_option("--backend", flags->runner.backend, "cpu or reference")->capture_default_str();
+  command->add_option("--backend", flags->runner.backend, "cpu, cuda, auto or reference")->capture_default_str();
   command->add_option("--threads", flags->runner.cpu.threads, "Kernel threads; 0 = all cores");
   command
       ->add_option("--tensor-parallel", flags->runner.tensor_parallel,

@@ -10,6 +10,7 @@
 
 #include "service/cli/commands.h"
 #include "service/crash_handler.h"
+#include "service/log.h"
 #include "service/model_loader.h"
 #include "service/server.h"
 
@@ -63,8 +64,8 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
   add(app, "--preset", flags.preset, "configuration for a folder without config.json, e.g. grok-1");
   app.add_flag("--strict-chat", config.strict_chat,
                "indent lines of messages that would open a turn of the template");
-  add(app, "--backend", config.runner.backend, "cpu or reference")
-      ->check(CLI::IsMember({"cpu", "reference"}));
+  add(app, "--backend", config.runner.backend, "cpu, cuda, auto (cuda where it can be used) or reference")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto", "reference"}));
   add(app, "--threads", config.runner.cpu.threads, "threads of the CPU backend; 0 = all cores");
   app.add_flag("--force-threads", config.runner.cpu.force_threads, "allow more threads than cores");
   add(app, "--tensor-parallel", config.runner.tensor_parallel,
@@ -159,6 +160,14 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Settles what "auto" means before anything is opened.
+void settle_backend(ServerConfig& config) {
+  const BackendChoice choice = choose_backend(config.runner.backend);
+  config.runner.backend = choice.backend;
+  if (choice.missing.empty()) return;
+  Log(parse_log_level(config.log_level)).event(LogLevel::warn, "the CPU computes", {{"reason", choice.missing}});
+}
+
 int serve(ServeFlags& flags) {
   ServerConfig& config = flags.config;
   if (!config.api_key_file.empty()) config.api_keys = read_api_keys(config.api_key_file);
@@ -168,6 +177,7 @@ int serve(ServeFlags& flags) {
   };
   config.runner.max_sequences = config.engine.slots;
   config.runner.max_batch_tokens = config.engine.step_tokens;
+  settle_backend(config);
   allow_many_files();
   install_crash_handler();
   const ModelConfig model =

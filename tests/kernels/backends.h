@@ -11,9 +11,14 @@ namespace grokd::test {
 
 using Backends = std::vector<std::unique_ptr<kernels::Backend>>;
 
-/// All but the reference: the CPU backend for every instruction set this machine has.
+/// All but the reference: the CPU backend for every instruction set this machine has; in the program of
+/// tests/cuda_emulation the CUDA backend alone.
 inline Backends fast_backends() {
   Backends backends;
+#ifdef GROKD_TEST_CUDA
+  backends.push_back(kernels::make_cuda_backend({}));
+  return backends;
+#endif
   for (const char* isa : {"scalar", "avx2", "avx512"}) {
     try {
       backends.push_back(kernels::make_cpu_backend({3, isa, true}));

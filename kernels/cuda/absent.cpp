@@ -1,0 +1,13 @@
+// For builds without CUDA.
+
+#include <stdexcept>
+
+#include "kernels/backend.h"
+
+namespace grokd::kernels {
+
+std::string cuda_unavailable() { return "this build has no CUDA backend"; }
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { throw std::invalid_argument(cuda_unavailable()); }
+
+}  // namespace grokd::kernels
