@@ -12,7 +12,7 @@ runtime_packages=(
 )
 
 # Without these there is no test run at all.
-test_packages=(git doctest-dev python3 python3-numpy python3-sentencepiece curl)
+test_packages=(git doctest-dev libboost-context1.81-dev python3 python3-numpy python3-sentencepiece curl)
 
 # Without these a stage of test.sh is skipped, and says so.
 fuzz_packages=(clang libclang-rt-14-dev)

@@ -70,6 +70,15 @@ RunnerLimits make_limits(const ModelConfig& config, const RunnerOptions& options
   return limits;
 }
 
+std::unique_ptr<kernels::RankGroup> make_group(const RunnerOptions& options) {
+  if (options.backend != "cuda") return std::make_unique<kernels::ThreadGroup>(options.tensor_parallel);
+  try {
+    return kernels::make_cuda_group(options.cuda, options.tensor_parallel);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(error.what());
+  }
+}
+
 /// kv_bytes: of one of `ranks` ranks in this process.
 void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
   kv_bytes *= static_cast<std::size_t>(ranks);
@@ -88,6 +97,7 @@ class RankModel {
   RankModel(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
             const KvRangeTable* ranges, kernels::Communicator& group, const ProgressSink& progress)
       : backend_(make_backend(options)), leads_(group.rank() == 0) {
+    group.attach(*backend_, static_cast<std::size_t>(options.max_batch_tokens) * config.emb_size);
     const int kv_heads = config.num_kv_heads / group.size();
     const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size, options.kv_type);
     limits_ = make_limits(config, options, layer_page * config.num_layers * group.size());
@@ -151,11 +161,11 @@ class GroupModelRunner final : public ModelRunner {
  public:
   GroupModelRunner(const ModelFiles& files, const ModelConfig& config, const RunnerOptions& options,
                    const KvRangeTable* ranges, const ProgressSink& progress)
-      : group_(options.tensor_parallel), steps_(options.tensor_parallel) {
+      : group_(make_group(options)), steps_(options.tensor_parallel) {
     RunnerOptions each = options_of_rank(options);
     for (int r = 0; r < options.tensor_parallel; ++r) {
       each.cuda.device = options.cuda.device + r;
-      ranks_.push_back(std::make_unique<RankModel>(files, config, each, ranges, group_.rank(r),
+      ranks_.push_back(std::make_unique<RankModel>(files, config, each, ranges, group_->rank(r),
                                                    r == 0 ? progress : ProgressSink{}));
     }
     for (int r = 1; r < options.tensor_parallel; ++r) threads_.emplace_back([this, r] { follow(r); });
@@ -188,7 +198,7 @@ class GroupModelRunner final : public ModelRunner {
     try {
       ranks_[static_cast<std::size_t>(rank)]->run(*batch_, sampled);
     } catch (...) {
-      group_.abandon();
+      group_->abandon();
       steps_.abandon();
       throw;
     }
@@ -206,7 +216,7 @@ class GroupModelRunner final : public ModelRunner {
     }
   }
 
-  kernels::ThreadGroup group_;
+  std::unique_ptr<kernels::RankGroup> group_;
   kernels::GroupBarrier steps_;  // a step begins, a step has ended
   std::vector<std::unique_ptr<RankModel>> ranks_;
   const Batch* batch_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/communicator.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
 
@@ -133,6 +135,13 @@ struct StepLimits {
   int positions = 0;  // longest sequence
 };
 
+/// What the ops of one step bring from the host.
+struct StepInputs {
+  std::span<const TokenId> ids;
+  std::span<const SequenceRows> sequences;
+  std::span<const std::int32_t> logit_rows;
+};
+
 // ---- the backend -----------------------------------------------------------------------------------------
 
 class Backend {
@@ -150,6 +159,9 @@ class Backend {
   virtual std::string pin(const Buffer& memory);
   /// Takes all scratch memory that steps within `limits` need; afterwards no op allocates.
   virtual void reserve(const StepLimits& limits) = 0;
+  /// Calls `ops`, which runs the ops of one step over these inputs. A backend may record them and, for a later
+  /// step of the same shape, run the record: all memory that the ops use must be the same each time.
+  virtual void run_step(const StepInputs&, const std::function<void()>& ops) { ops(); }
 
   // Weights into the backend's layout, once, at load. Safe to call from several threads.
   /// Columns of several matrices with the same input side by side, e.g. query | key | value.
@@ -247,5 +259,7 @@ struct CudaOptions {
 std::string cuda_unavailable();
 /// Throws std::invalid_argument with that line, or naming a device that is not there.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
+/// Ranks on this device and those after it, joined by NCCL. Throws std::invalid_argument if there are too few.
+std::unique_ptr<RankGroup> make_cuda_group(const CudaOptions& first, int ranks);
 
 }  // namespace grokd::kernels

@@ -1,9 +1,13 @@
 #pragma once
 // Sums over the ranks of a tensor-parallel group (docs/numerics.md, section 4: all-gather and the tree).
 
+#include <cstddef>
+
 #include "kernels/tensor.h"
 
 namespace grokd::kernels {
+
+class Backend;
 
 class Communicator {
  public:
@@ -12,6 +16,18 @@ class Communicator {
   virtual int size() const = 0;
   /// y = tree over the ranks' y, the same on every rank.
   virtual void sum(MatrixView<float> y) = 0;
+  /// Tells a rank once, before its first sum, whose memory it will sum and how many floats at most.
+  virtual void attach(Backend&, std::size_t /*floats*/) {}
+};
+
+/// All ranks of a group, in one process.
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;
+  /// For the thread that is this rank; lives as long as the group.
+  virtual Communicator& rank(int rank) = 0;
+  /// A rank that cannot go on calls this: the others get an error instead of waiting for it.
+  virtual void abandon() = 0;
 };
 
 /// A group of one.

@@ -32,14 +32,13 @@ class GroupBarrier {
   std::atomic<bool> abandoned_{false};
 };
 
-class ThreadGroup {
+class ThreadGroup final : public RankGroup {
  public:
   explicit ThreadGroup(int ranks);
   int size() const { return static_cast<int>(vectors_.size()); }
-  /// For the thread that is this rank; lives as long as the group.
-  Communicator& rank(int rank) { return *communicators_[static_cast<std::size_t>(rank)]; }
-  /// A rank that cannot go on calls this: the others get GroupBroken.
-  void abandon() { barrier_.abandon(); }
+  Communicator& rank(int rank) override { return *communicators_[static_cast<std::size_t>(rank)]; }
+  /// The others get GroupBroken.
+  void abandon() override { barrier_.abandon(); }
 
  private:
   class Rank;

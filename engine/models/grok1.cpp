@@ -50,6 +50,13 @@ class Grok1 final : public Model {
                ForwardObserver* observer) override;
 
  private:
+  struct Pass {
+    const Batch& batch;
+    std::span<const KvLayer> kv;
+    MatrixView<float> logits;
+    ForwardObserver* observer;
+  };
+  void run_ops(const Pass& pass);
   void attention(const Layer& layer, const Batch& batch, const KvLayer& kv, MatrixView<float> y);
   void choose_by_hash(const Batch& batch, const ExpertChoice& choice);
   void mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y);
@@ -157,6 +164,13 @@ void Grok1::mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<f
 void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<float> logits,
                     ForwardObserver* observer) {
   tokens_ = batch.tokens();
+  if (observer != nullptr) return run_ops({batch, kv, logits, observer});
+  const Pass pass{batch, kv, logits, nullptr};
+  backend_.run_step({batch.ids, batch.sequences, batch.logit_rows}, [this, &pass] { run_ops(pass); });
+}
+
+void Grok1::run_ops(const Pass& pass) {
+  const auto& [batch, kv, logits, observer] = pass;
   const int width = config_.emb_size;
   const float eps = static_cast<float>(config_.rms_norm_eps);
   const MatrixView<float> h = view(scratch_.h, width);

@@ -8,6 +8,12 @@ namespace grokd::kernels {
 
 std::string cuda_unavailable() { return "this build has no CUDA backend"; }
 
-std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { throw std::invalid_argument(cuda_unavailable()); }
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) {
+  throw std::invalid_argument(cuda_unavailable());
+}
+
+std::unique_ptr<RankGroup> make_cuda_group(const CudaOptions&, int) {
+  throw std::invalid_argument(cuda_unavailable());
+}
 
 }  // namespace grokd::kernels

@@ -1,6 +1,6 @@
-// Attention in blocks of 64 positions (docs/numerics.md, sections 5.4 to 5.6). First every (row, KV head, block)
-// on its own: a warp takes one query head, its lanes two positions each, then the channels. Then each head of a
-// row adds its blocks in rising order.
+// Attention in blocks of 64 positions (docs/numerics.md, sections 5.4 to 5.6). First every (row, KV head,
+// block) on its own: a warp takes one query head, its lanes two positions each, then the channels. Then each
+// head of a row adds its blocks in rising order.
 
 #include <algorithm>
 
@@ -66,8 +66,8 @@ __device__ float score(const SharedArray<int>& q, const PageHead& page, int slot
 
 /// num[i] for this lane's channels; codes: of the weights [64], 0 where nothing is visible.
 template <int kCodeBytes>
-__device__ void weighted_values(const SharedArray<int>& codes, const PageHead& page, int first, int last, float scale,
-                                float* numerator) {
+__device__ void weighted_values(const SharedArray<int>& codes, const PageHead& page, int first, int last,
+                                float scale, float* numerator) {
   const int size = page.layout.head_size;
   for (int i = lane(); i < size; i += kWarp) {
     const unsigned char* value = page.value(first, i);
@@ -84,8 +84,8 @@ __device__ void weighted_values(const SharedArray<int>& codes, const PageHead& p
 
 /// One query head against the visible slots [first, last) of a block.
 template <int kCodeBytes>
-__device__ void attend(const AttentionJob& job, int entry, int head, int block, const PageHead& page, int first,
-                       int last, const SharedArray<int>& q, const SharedArray<int>& codes) {
+__device__ void attend(const AttentionJob& job, int entry, int head, int block, const PageHead& page,
+                       int first, int last, const SharedArray<int>& q, const SharedArray<int>& codes) {
   const int query = job.rows.row[entry] * job.heads + head;
   const unsigned char* run = job.q.run(query, 0);
   __syncwarp();  // the shared codes of the head before are read
@@ -119,7 +119,8 @@ __device__ void attend(const AttentionJob& job, int entry, int head, int block, 
   const float denominator = halve_lanes(e[0], e[1]);
   __syncwarp();
   const std::ptrdiff_t result = job.result(entry, head, block);
-  weighted_values<kCodeBytes>(codes, page, first, last, quantiser.scale, job.numerators + result * page.layout.head_size);
+  weighted_values<kCodeBytes>(codes, page, first, last, quantiser.scale,
+                              job.numerators + result * page.layout.head_size);
   if (lane() == 0) {
     job.denominators[result] = denominator;
     job.largest[result] = largest;
@@ -127,7 +128,7 @@ __device__ void attend(const AttentionJob& job, int entry, int head, int block, 
 }
 
 template <int kCodeBytes>
-__global__ void __launch_bounds__(kWarps * kWarp) attend_blocks(AttentionJob job) {
+__global__ void __launch_bounds__(kWarps* kWarp) attend_blocks(AttentionJob job) {
   SharedMemory shared;
   const int size = job.kv.layout.head_size;
   const auto all_q = shared.take<int>(static_cast<std::size_t>(kWarps) * static_cast<std::size_t>(size));
@@ -141,15 +142,16 @@ __global__ void __launch_bounds__(kWarps * kWarp) attend_blocks(AttentionJob job
   const int last = position + 1 - start < kPagePositions ? position + 1 - start : kPagePositions;
   const PageHead page = job.kv.head(job.rows.page(entry, block), kv_head);
   for (int i = warp(); i < job.heads_per_kv; i += kWarps) {
-    attend<kCodeBytes>(job, entry, kv_head * job.heads_per_kv + i, static_cast<int>(blockIdx.x), page, first, last,
-           all_q.from(static_cast<std::ptrdiff_t>(warp()) * size),
-           all_codes.from(static_cast<std::ptrdiff_t>(warp()) * kPagePositions));
+    attend<kCodeBytes>(job, entry, kv_head * job.heads_per_kv + i, static_cast<int>(blockIdx.x), page, first,
+                       last, all_q.from(static_cast<std::ptrdiff_t>(warp()) * size),
+                       all_codes.from(static_cast<std::ptrdiff_t>(warp()) * kPagePositions));
   }
 }
 
 __global__ void combine_blocks(AttentionJob job) {
   const int entry = job.first_entry + static_cast<int>(blockIdx.y), head = static_cast<int>(blockIdx.x);
-  const int blocks = job.rows.position[entry] / kPagePositions - job.first_position(entry) / kPagePositions + 1;
+  const int blocks =
+      job.rows.position[entry] / kPagePositions - job.first_position(entry) / kPagePositions + 1;
   const std::ptrdiff_t result = job.result(entry, head, 0);
   const bool capped = job.cap.cap != 0.0f;
   float largest = -infinity();
@@ -199,7 +201,8 @@ void CudaBackend::attention(const Quantised& q, std::span<const SequenceRows> se
   const int at_once = attention_rows(shape.heads, kv.head_size, job.blocks, job.rows.count);
   attended_.at_least(attention_bytes(shape.heads, kv.head_size, job.blocks, job.rows.count), queue);
   job.numerators = attended_.as<float>();
-  job.denominators = job.numerators + results * static_cast<std::size_t>(at_once) * static_cast<std::size_t>(kv.head_size);
+  job.denominators =
+      job.numerators + results * static_cast<std::size_t>(at_once) * static_cast<std::size_t>(kv.head_size);
   job.largest = job.denominators + results * static_cast<std::size_t>(at_once);
   const std::size_t shared = sizeof(int) * kWarps * static_cast<std::size_t>(kv.head_size + kPagePositions);
   for (job.first_entry = 0; job.first_entry < job.rows.count; job.first_entry += at_once) {

@@ -17,7 +17,8 @@ inline std::size_t attention_row_bytes(int heads, int head_size, int blocks) {
 /// Rows of a step that are attended to in one launch.
 inline int attention_rows(int heads, int head_size, int blocks, int rows) {
   const std::size_t most = kMostPartialBytes / attention_row_bytes(heads, head_size, blocks);
-  return std::max(1, static_cast<int>(std::min<std::size_t>(most, static_cast<std::size_t>(std::max(rows, 1)))));
+  return std::max(1,
+                  static_cast<int>(std::min<std::size_t>(most, static_cast<std::size_t>(std::max(rows, 1)))));
 }
 
 inline std::size_t attention_bytes(int heads, int head_size, int blocks, int rows) {

@@ -49,7 +49,8 @@ inline constexpr std::size_t kReduceRoom = 32;  // values
 /// The first lane gets l[0] of the halving of 64 lanes: each lane brings l[lane] and l[lane + 32].
 __device__ inline float halve_lanes(float low, float high) {
   float sum = low + high;
-  for (int s = kWarp / 2; s > 0; s /= 2) sum = sum + __shfl_down_sync(kAllLanes, sum, static_cast<unsigned>(s));
+  for (int s = kWarp / 2; s > 0; s /= 2)
+    sum = sum + __shfl_down_sync(kAllLanes, sum, static_cast<unsigned>(s));
   return sum;
 }
 
@@ -68,6 +69,8 @@ __device__ inline Quantiser quantiser_of(unsigned largest_bits, float limit = kA
   const float largest = __uint_as_float(largest_bits);
   return {__fdiv_rn(limit, largest), __fdiv_rn(largest, limit), false};
 }
-__device__ inline int code_of(const Quantiser& q, float x) { return q.empty ? 0 : __float2int_rn(x * q.inverse); }
+__device__ inline int code_of(const Quantiser& q, float x) {
+  return q.empty ? 0 : __float2int_rn(x * q.inverse);
+}
 
 }  // namespace grokd::kernels::cuda

@@ -42,8 +42,8 @@ __device__ void quantise_run(const Value& value, int length, unsigned char* run,
   for (int first = 4 * thread(); first < length; first += 4 * threads()) {
     int codes[4];
     for (int i = 0; i < 4; ++i) codes[i] = first + i < length ? code_of(q, value(first + i)) : 0;
-    unsigned char* to = run + static_cast<std::ptrdiff_t>(first / kTileInputs) * kTileBytes +
-                        code_byte(first % kTileInputs);
+    unsigned char* to =
+        run + static_cast<std::ptrdiff_t>(first / kTileInputs) * kTileBytes + code_byte(first % kTileInputs);
     *reinterpret_cast<int*>(to) = packed_bytes(codes, 8);
     *reinterpret_cast<int*>(to + kLowPlane) = packed_bytes(codes, 0);
   }
@@ -51,7 +51,8 @@ __device__ void quantise_run(const Value& value, int length, unsigned char* run,
 
 /// One code of a run.
 __device__ inline int read_code(const unsigned char* run, int i) {
-  const unsigned char* at = run + static_cast<std::ptrdiff_t>(i / kTileInputs) * kTileBytes + code_byte(i % kTileInputs);
+  const unsigned char* at =
+      run + static_cast<std::ptrdiff_t>(i / kTileInputs) * kTileBytes + code_byte(i % kTileInputs);
   return static_cast<int>(static_cast<signed char>(at[0])) * 256 + at[kLowPlane];
 }
 

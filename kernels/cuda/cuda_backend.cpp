@@ -1,14 +1,26 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <bit>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/attention_scratch.h"
 #include "kernels/cuda/expert_order.h"
+#include "kernels/cuda/nccl_group.h"
 #include "kernels/cuda/page.h"
 
 namespace grokd::kernels {
 namespace cuda {
+namespace {
+
+constexpr std::chrono::seconds kStuckAfter{60};
+constexpr std::chrono::milliseconds kSpin{20};  // a decode step ends sooner; then the core is given away
+constexpr int kMostRecordedRows = 16;           // of a step that is worth recording
+constexpr std::size_t kMostRecordedSteps = 96;  // kept at a time
+
+}  // namespace
 
 CudaBackend::CudaBackend(int device) : device_(device) {
   check(cudaSetDevice(device_));
@@ -42,7 +54,18 @@ void CudaBackend::upload(void* device, const void* host, std::size_t bytes) {
 void CudaBackend::download(void* host, const void* device, std::size_t bytes) {
   const cudaStream_t queue = stream();
   check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, queue));
-  check(cudaStreamSynchronize(queue));
+  wait();
+}
+
+void CudaBackend::wait() const {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  for (cudaError_t state; (state = cudaStreamQuery(stream_.get())) != cudaSuccess;) {
+    if (state != cudaErrorNotReady) check(state);
+    const auto waited = Clock::now() - start;
+    if (waited > kStuckAfter) throw CudaError("CUDA: a step did not end within a minute");
+    if (waited > kSpin) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 void CudaBackend::reserve(const StepLimits& limits) {
@@ -61,6 +84,42 @@ void CudaBackend::reserve(const StepLimits& limits) {
   const int blocks = ceil_div(std::max(limits.positions, 1), kPagePositions);
   attended_.at_least(attention_bytes(limits.heads, limits.head_size, blocks, limits.tokens), queue);
   working_.at_least(n(limits.logit_rows) * n(limits.vocab) * sizeof(float), queue);
+  ids_.reserve(tokens * sizeof(TokenId), queue);
+  logit_rows_.reserve(n(limits.logit_rows) * sizeof(std::int32_t), queue);
+  const std::size_t pages = n(limits.sequences) * static_cast<std::size_t>(blocks);
+  step_rows_.reserve((3 * tokens + pages) * sizeof(std::int32_t), queue);
+  steps_.clear();  // they were recorded over memory that may have moved
+  most_blocks_ = limits.positions > 0 ? blocks : 0;
+}
+
+CudaBackend::StepShape CudaBackend::shape_of(const StepInputs& inputs) const {
+  int longest = 1;
+  for (const SequenceRows& s : inputs.sequences) longest = std::max(longest, s.position + s.rows);
+  const auto blocks = static_cast<unsigned>(ceil_div(longest, kPagePositions));
+  return {static_cast<int>(inputs.ids.size()), static_cast<int>(inputs.logit_rows.size()),
+          std::min(static_cast<int>(std::bit_ceil(blocks)), most_blocks_)};
+}
+
+/// The tables go ahead of the graph, so nothing in it depends on the host.
+void CudaBackend::run_step(const StepInputs& inputs, const std::function<void()>& ops) {
+  const int rows = static_cast<int>(inputs.ids.size());
+  if (most_blocks_ == 0 || rows > kMostRecordedRows) return ops();
+  const cudaStream_t queue = stream();
+  const StepShape shape = shape_of(inputs);
+  block_class_ = shape.blocks;
+  ids_.send(inputs.ids.data(), inputs.ids.size_bytes(), queue);
+  if (!inputs.logit_rows.empty()) {
+    logit_rows_.send(inputs.logit_rows.data(), inputs.logit_rows.size_bytes(), queue);
+  }
+  rows_of(inputs.sequences);
+  ExecutableGraph& graph = steps_[shape];
+  if (graph == nullptr) graph = record(queue, ops);
+  check(cudaGraphLaunch(graph.get(), queue));
+  block_class_ = 0;
+  if (steps_.size() > kMostRecordedSteps) {
+    check(cudaStreamSynchronize(queue));
+    steps_.clear();
+  }
 }
 
 std::size_t CudaBackend::code_bytes(int rows, int cols, int groups) const {
@@ -75,7 +134,8 @@ void CudaBackend::read_codes(const Quantised& x, std::int16_t* codes) {
     for (int i = 0; i < x.cols; ++i) {
       const int group = i / layout.group_cols(), k = i % layout.group_cols();
       const std::size_t tile = static_cast<std::size_t>(group * layout.group_tiles() + k / kTileInputs);
-      const unsigned char* at = bytes.data() + layout.row_offset(row) + tile * kTileBytes + code_byte(k % kTileInputs);
+      const unsigned char* at =
+          bytes.data() + layout.row_offset(row) + tile * kTileBytes + code_byte(k % kTileInputs);
       codes[static_cast<std::ptrdiff_t>(row) * x.cols + i] =
           static_cast<std::int16_t>(static_cast<std::int8_t>(at[0]) * 256 + at[kLowPlane]);
     }
@@ -124,6 +184,10 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
                                 std::to_string(count) + " of this machine");
   }
   return std::make_unique<cuda::CudaBackend>(options.device);
+}
+
+std::unique_ptr<RankGroup> make_cuda_group(const CudaOptions& first, int ranks) {
+  return cuda::make_nccl_group(first.device, ranks);
 }
 
 }  // namespace grokd::kernels

@@ -2,6 +2,8 @@
 // The CUDA backend: one device, one stream. Operands in tiles (layout.h), a file of kernels per group of ops.
 // Ops only queue work; `sample`, `download` and the reads for tests wait for it.
 
+#include <compare>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,9 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(int device);
   ~CudaBackend() override;
 
+  /// For a launch or a copy from the calling thread.
+  cudaStream_t stream() const;
+
   std::string_view name() const override { return "cuda"; }
   std::string_view weight_layout() const override { return kWeightLayout; }
 
@@ -24,6 +29,7 @@ class CudaBackend final : public Backend {
   void upload(void* device, const void* host, std::size_t bytes) override;
   void download(void* host, const void* device, std::size_t bytes) override;
   void reserve(const StepLimits& limits) override;
+  void run_step(const StepInputs& inputs, const std::function<void()>& ops) override;
 
   LinearWeights pack_linear(std::span<const LinearSource> columns, int groups) override;
   ExpertWeights pack_experts(std::span<const ExpertSource> experts, int groups) override;
@@ -60,20 +66,31 @@ class CudaBackend final : public Backend {
               std::span<SampledToken> out) override;
 
  private:
-  /// For a launch or a copy from the calling thread.
-  cudaStream_t stream() const;
   /// The rows of this step's sequences on the device (attention.h).
   struct StepRows rows_of(std::span<const SequenceRows> sequences);
+
+  /// Steps alike in these run the same kernels with the same arguments.
+  struct StepShape {
+    int rows, logit_rows, blocks;
+    auto operator<=>(const StepShape&) const = default;
+  };
+  /// Until all work is done; throws CudaError if that takes too long, as a collective does that a rank is
+  /// missing in.
+  void wait() const;
+  StepShape shape_of(const StepInputs& inputs) const;
 
   const int device_;
   Stream stream_;
   HostTable ids_, logit_rows_, step_rows_, sampling_;
+  std::map<StepShape, ExecutableGraph> steps_;
+  int most_blocks_ = 0;  // of positions, within the limits; 0: nothing is reserved
+  int block_class_ = 0;  // while a step is recorded or run: the blocks its launches are made for
   std::vector<std::int32_t> step_table_;  // what step_rows_ is made of
   std::vector<std::byte> sampling_table_;
-  Scratch parts_;                                // of the groups of a matrix: [G, rows, out]
+  Scratch parts_;                                              // of the groups of a matrix: [G, rows, out]
   Scratch expert_order_, inner_, inner_codes_, inner_scales_;  // of the experts' rows
-  Scratch attended_;                             // what each block of positions gives
-  Scratch sampled_, working_;                    // results of the sampler, its copy of the logits
+  Scratch attended_;                                           // what each block of positions gives
+  Scratch sampled_, working_;  // results of the sampler, its copy of the logits
   PinnedMemory sampled_host_;
   std::size_t sampled_host_bytes_ = 0;
 };

@@ -26,8 +26,9 @@ struct ExpertOrder {
     return whole + used;
   }
   static constexpr std::size_t bytes(int choices, int sets, int set_rows) {
-    return sizeof(std::int32_t) * (static_cast<std::size_t>(choices) +
-                                   static_cast<std::size_t>(sets) * static_cast<std::size_t>(set_rows + 1) + 1);
+    return sizeof(std::int32_t) *
+           (static_cast<std::size_t>(choices) +
+            static_cast<std::size_t>(sets) * static_cast<std::size_t>(set_rows + 1) + 1);
   }
   static ExpertOrder at(std::byte* memory, int choices, int sets, int set_rows) {
     auto* first = reinterpret_cast<std::int32_t*>(memory);

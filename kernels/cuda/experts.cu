@@ -1,5 +1,5 @@
-// The experts (docs/numerics.md, section 5.8): sort rows by expert, gate and up with GELU, quantise, down, and
-// the gated sum of each token.
+// The experts (docs/numerics.md, section 5.8): sort rows by expert, gate and up with GELU, quantise, down,
+// and the gated sum of each token.
 
 #include <stdexcept>
 
@@ -60,12 +60,14 @@ __global__ void sort_rows(SortJob job) {
       job.order.row_of[choice] = first_row + rank;
       job.order.token_of[first_row + rank] = choice / job.per_token;
     });
-    for (int row = first_row + count + lane(); row < end * job.set_rows; row += kWarp) job.order.token_of[row] = -1;
+    for (int row = first_row + count + lane(); row < end * job.set_rows; row += kWarp)
+      job.order.token_of[row] = -1;
     for (int set = first + lane(); set < end; set += kWarp) job.order.set_expert[set] = e;
   }
 }
 
-/// Sorted rows, each set by its expert's matrix. `by_token`: codes are those of the row's token, else its own.
+/// Sorted rows, each set by its expert's matrix. `by_token`: codes are those of the row's token, else its
+/// own.
 struct SortedRows {
   ExpertTable experts;
   ExpertOrder order;
@@ -95,7 +97,8 @@ struct StoreGated {
                              long long up) const {
     const int token = token_of[row], column = tile * kPairOutputs + output;
     if (token < 0 || column >= ffn) return;
-    const float* scales = reinterpret_cast<const float*>(weights + pair.scale_offset()) + tile * kTileOutputs + output;
+    const float* scales =
+        reinterpret_cast<const float*>(weights + pair.scale_offset()) + tile * kTileOutputs + output;
     const float code_scale = *x.scale(token, 0);
     const float u = __ll2float_rn(gate) * (code_scale * scales[0]);
     const float v = __ll2float_rn(up) * (code_scale * scales[kPairOutputs]);
@@ -109,7 +112,8 @@ __global__ void quantise_sorted(const float* t, ExpertOrder order, int set_rows,
   const int row = static_cast<int>(blockIdx.x), group = static_cast<int>(blockIdx.y);
   if (row >= *order.set_count * set_rows || order.token_of[row] < 0) return;
   const int length = out.layout.group_cols();
-  const float* run = t + static_cast<std::ptrdiff_t>(row) * out.layout.cols + static_cast<std::ptrdiff_t>(group) * length;
+  const float* run =
+      t + static_cast<std::ptrdiff_t>(row) * out.layout.cols + static_cast<std::ptrdiff_t>(group) * length;
   quantise_run([&](int i) { return run[i]; }, length, out.run(row, group), out.scale(row, group), room);
 }
 
@@ -151,7 +155,8 @@ __global__ void combine_experts(CombineJob job) {
     for (int j = 0; j < job.per_token; ++j) {
       const int choice = token * job.per_token + j, row = job.row_of[choice];
       if (row < 0) continue;
-      const float part = job.gate[choice] * job.parts[(static_cast<std::ptrdiff_t>(row) * job.groups + g) * job.width + n];
+      const float part =
+          job.gate[choice] * job.parts[(static_cast<std::ptrdiff_t>(row) * job.groups + g) * job.width + n];
       z = first ? part : z + part;
       first = false;
     }
@@ -164,7 +169,8 @@ __global__ void combine_experts(CombineJob job) {
 
 void CudaBackend::experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
                           MatrixView<float> y) {
-  if (w.experts > kMostExperts) throw std::invalid_argument("the CUDA backend has room for 256 experts of a layer");
+  if (w.experts > kMostExperts)
+    throw std::invalid_argument("the CUDA backend has room for 256 experts of a layer");
   const cudaStream_t queue = stream();
   const int choices = choice.tokens * choice.per_token;
   ExpertTable table{};
@@ -182,7 +188,8 @@ void CudaBackend::experts(const Quantised& x, const ExpertChoice& choice, const 
     inner_.at_least(n * static_cast<std::size_t>(w.ffn) * sizeof(float), queue);
     inner_codes_.at_least(CodeLayout{w.ffn, w.groups}.bytes(rows), queue);
     inner_scales_.at_least(n * static_cast<std::size_t>(w.groups) * sizeof(float), queue);
-    parts_.at_least(n * static_cast<std::size_t>(w.groups) * static_cast<std::size_t>(w.width) * sizeof(float), queue);
+    parts_.at_least(
+        n * static_cast<std::size_t>(w.groups) * static_cast<std::size_t>(w.width) * sizeof(float), queue);
     const CodeRows inner{inner_codes_.as<unsigned char>(), inner_scales_.as<float>(), {w.ffn, w.groups}};
 
     launch(sort_rows, 1, kSortWarps * kWarp, sizeof(int) * (kMostExperts + 1), queue,
@@ -190,13 +197,15 @@ void CudaBackend::experts(const Quantised& x, const ExpertChoice& choice, const 
     const CodeRows codes = code_rows(x);
     launch_multiply<Shape>(pair, codes, SortedRows{table, order, 0, true}, sets,
                            StoreGated{pair, codes, order.token_of, w.ffn, inner_.as<float>()}, queue);
-    launch(quantise_sorted, dim3(static_cast<unsigned>(rows), static_cast<unsigned>(w.groups)), kMatmulThreads,
-           kReduceRoom * sizeof(unsigned), queue, inner_.as<float>(), order, kSetRows, inner);
+    launch(quantise_sorted, dim3(static_cast<unsigned>(rows), static_cast<unsigned>(w.groups)),
+           kMatmulThreads, kReduceRoom * sizeof(unsigned), queue, inner_.as<float>(), order, kSetRows, inner);
     launch_multiply<Shape>(down, inner, SortedRows{table, order, pair.bytes(), false}, sets,
                            StoreDown{down, inner, parts_.as<float>()}, queue);
-    const dim3 grid(static_cast<unsigned>(ceil_div(w.width, kMatmulThreads)), static_cast<unsigned>(choice.tokens));
+    const dim3 grid(static_cast<unsigned>(ceil_div(w.width, kMatmulThreads)),
+                    static_cast<unsigned>(choice.tokens));
     launch(combine_experts, grid, kMatmulThreads, 0, queue,
-           CombineJob{parts_.as<float>(), choice.gate, order.row_of, choice.per_token, w.groups, w.width, y.data, y.stride});
+           CombineJob{parts_.as<float>(), choice.gate, order.row_of, choice.per_token, w.groups, w.width,
+                      y.data, y.stride});
   });
 }
 

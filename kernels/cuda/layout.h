@@ -2,10 +2,10 @@
 // How the CUDA backend lays out weights, activation codes and the KV cache.
 //
 // Weights and codes lie in tiles of 512 bytes, in the order in which the lanes of a warp hold the operands of
-// mma.m16n8k32: lane l owns bytes 16l .. 16l+15. A weight tile is 16 outputs x 32 inputs, a code tile 8 rows x
-// 32 inputs in two planes of bytes, q>>8 (signed) and q&255 (unsigned). A row of a code tile is 64 bytes in a
-// run, so rows of any order are read as fast as neighbours. Groups of inputs are padded with zero weights, to
-// whole tiles; pads of codes may hold anything.
+// mma.m16n8k32: lane l owns bytes 16l .. 16l+15. A weight tile is 16 outputs x 32 inputs, a code tile 8 rows
+// x 32 inputs in two planes of bytes, q>>8 (signed) and q&255 (unsigned). A row of a code tile is 64 bytes in
+// a run, so rows of any order are read as fast as neighbours. Groups of inputs are padded with zero weights,
+// to whole tiles; pads of codes may hold anything.
 
 #include <cstddef>
 #include <cstdint>
@@ -75,7 +75,8 @@ struct CodeLayout {
   constexpr int group_tiles() const { return ceil_div(group_cols(), kTileInputs); }
   constexpr int input_tiles() const { return group_tiles() * groups; }
   constexpr std::size_t bytes(int rows) const {
-    return static_cast<std::size_t>(ceil_div(rows, kTileRows)) * static_cast<std::size_t>(input_tiles()) * kTileBytes;
+    return static_cast<std::size_t>(ceil_div(rows, kTileRows)) * static_cast<std::size_t>(input_tiles()) *
+           kTileBytes;
   }
   /// Where row `row` begins in its first tile; its next tile is kTileBytes further.
   constexpr std::size_t row_offset(int row) const {
@@ -84,9 +85,9 @@ struct CodeLayout {
   }
 };
 
-/// A page: for each KV head keys [ceil(C/r)][64][r], r codes being 16 bytes, and values [64][C]; codes of 16 or
-/// 8 bits; then 64 key scales and 64 value scales. Lanes own positions where keys are read and channels where
-/// values are.
+/// A page: for each KV head keys [ceil(C/r)][64][r], r codes being 16 bytes, and values [64][C]; codes of 16
+/// or 8 bits; then 64 key scales and 64 value scales. Lanes own positions where keys are read and channels
+/// where values are.
 struct PageLayout {
   int kv_heads = 0, head_size = 0, code_bytes = 2;
 
@@ -94,9 +95,7 @@ struct PageLayout {
   constexpr std::size_t key_bytes() const {
     return static_cast<std::size_t>(round_up(head_size, key_run()) * code_bytes) * 64;
   }
-  constexpr std::size_t value_bytes() const {
-    return static_cast<std::size_t>(head_size * code_bytes) * 64;
-  }
+  constexpr std::size_t value_bytes() const { return static_cast<std::size_t>(head_size * code_bytes) * 64; }
   constexpr std::size_t head_bytes() const { return key_bytes() + value_bytes() + 2 * 64 * sizeof(float); }
   constexpr std::size_t page_bytes() const { return head_bytes() * static_cast<std::size_t>(kv_heads); }
 };

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kMatmulThreads) multiply_head(LogitsJob job) {
   multiply_tiles<Shape>(weights, 2 * kTileBytes, row_bytes, tiles * warp() / Shape::kSplits,
                         tiles * (warp() + 1) / Shape::kSplits, sums);
   const float* scales = reinterpret_cast<const float*>(job.weights + job.head.scale_offset());
-  finish_tiles<Shape>(sums, [&](int, int r, int l, int bit, const long long (&results)[2][2]) {
+  finish_tiles<Shape>(sums, [&](int, int r, int l, int bit, const long long(&results)[2][2]) {
     const int row = work.first_row + r * kTileRows + l % 4 * 2 + bit;
     if (row >= work.end_row) return;
     for (int half = 0; half < 2; ++half) {
@@ -106,8 +106,8 @@ void CudaBackend::linear(const Quantised& x, const LinearWeights& w, MatrixView<
   }
   with_shape(x.rows, [&](auto shape) {
     using Shape = decltype(shape);
-    launch_multiply<Shape>(matrix, codes, DenseRows{weights, x.rows}, ceil_div(x.rows, Shape::kBlockRows), store,
-                           queue);
+    launch_multiply<Shape>(matrix, codes, DenseRows{weights, x.rows}, ceil_div(x.rows, Shape::kBlockRows),
+                           store, queue);
   });
   if (w.groups == 1) return;
   const dim3 grid(static_cast<unsigned>(ceil_div(w.out, kMatmulThreads)), static_cast<unsigned>(x.rows));

@@ -1,6 +1,6 @@
 #pragma once
-// Rows of 16-bit codes times int8 tiles, exactly, on the tensor cores: the high and the low bytes of the codes
-// are multiplied apart and joined in 64 bits. Weights are operand A, so 16 outputs and 8 rows are one
+// Rows of 16-bit codes times int8 tiles, exactly, on the tensor cores: the high and the low bytes of the
+// codes are multiplied apart and joined in 64 bits. Weights are operand A, so 16 outputs and 8 rows are one
 // instruction and a few rows cost no more than one. Any split of the inputs gives the same integers.
 //
 // A block of 8 warps: kSplit of them share the inputs of the same outputs, the others take further outputs.
@@ -18,8 +18,8 @@ inline constexpr int kMatmulThreads = kMatmulWarps * kWarp;
 template <int kOutputTiles, int kRowTiles, int kSplit>
 struct MatmulShape {
   static constexpr int kOutputs = kOutputTiles, kRows = kRowTiles, kSplits = kSplit;
-  static constexpr int kSets = kMatmulWarps / kSplit;              // of output tiles in a block
-  static constexpr int kBlockTiles = kSets * kOutputTiles;         // output tiles of a block
+  static constexpr int kSets = kMatmulWarps / kSplit;       // of output tiles in a block
+  static constexpr int kBlockTiles = kSets * kOutputTiles;  // output tiles of a block
   static constexpr int kBlockRows = kRowTiles * kTileRows;
   /// Sums of all warps, where several share a set.
   static constexpr std::size_t kSharedInts =
@@ -34,7 +34,8 @@ struct TileSums {
   int low[Shape::kOutputs][Shape::kRows][4];
 };
 
-/// Tiles [first, end). weights: this lane's bytes of the first output tile; rows: this lane's bytes of each row.
+/// Tiles [first, end). weights: this lane's bytes of the first output tile; rows: this lane's bytes of each
+/// row.
 template <class Shape>
 __device__ void multiply_tiles(const unsigned char* const (&weights)[Shape::kOutputs], int weight_step,
                                const unsigned char* const (&rows)[Shape::kRows], int first, int end,
@@ -57,8 +58,8 @@ __device__ void multiply_tiles(const unsigned char* const (&weights)[Shape::kOut
     }
 #pragma unroll
     for (int o = 0; o < Shape::kOutputs; ++o) {
-      const int4 w = __ldcs(
-          reinterpret_cast<const int4*>(weights[o] + static_cast<std::ptrdiff_t>(k) * weight_step));
+      const int4 w =
+          __ldcs(reinterpret_cast<const int4*>(weights[o] + static_cast<std::ptrdiff_t>(k) * weight_step));
       const int a[4] = {w.x, w.y, w.z, w.w};
 #pragma unroll
       for (int r = 0; r < Shape::kRows; ++r) {
@@ -157,9 +158,11 @@ __device__ void row_pointers(const Rows& rows, const MatmulWork& work, const Cod
   }
 }
 
-/// epilogue(weights, group, row, output tile, output in the tile (0..7), sums of it and of the one 8 further).
+/// epilogue(weights, group, row, output tile, output in the tile (0..7), sums of it and of the one 8
+/// further).
 template <class Shape, class Rows, class Epilogue>
-__global__ void __launch_bounds__(kMatmulThreads) multiply(MatrixLayout matrix, CodeRows x, Rows rows, Epilogue epilogue) {
+__global__ void __launch_bounds__(kMatmulThreads)
+    multiply(MatrixLayout matrix, CodeRows x, Rows rows, Epilogue epilogue) {
   const MatmulWork work = rows.work(static_cast<int>(blockIdx.y), Shape::kBlockRows);
   if (work.first_row >= work.end_row) return;
   const int group = static_cast<int>(blockIdx.z);
@@ -179,16 +182,17 @@ __global__ void __launch_bounds__(kMatmulThreads) multiply(MatrixLayout matrix, 
   TileSums<Shape> sums;
   multiply_tiles<Shape>(weights, kTileBytes, row_bytes, tiles * part / Shape::kSplits,
                         tiles * (part + 1) / Shape::kSplits, sums);
-  finish_tiles<Shape>(sums, [&](int set, int r, int l, int bit, const long long (&results)[Shape::kOutputs][2]) {
-    const int row = work.first_row + r * kTileRows + l % 4 * 2 + bit;
-    if (row >= work.end_row) return;
+  finish_tiles<Shape>(sums,
+                      [&](int set, int r, int l, int bit, const long long(&results)[Shape::kOutputs][2]) {
+                        const int row = work.first_row + r * kTileRows + l % 4 * 2 + bit;
+                        if (row >= work.end_row) return;
 #pragma unroll
-    for (int o = 0; o < Shape::kOutputs; ++o) {
-      const int tile = first_tile + set * Shape::kOutputs + o;
-      if (tile < matrix.output_tiles())
-        epilogue(work.weights, group, row, tile, l / 4, results[o][0], results[o][1]);
-    }
-  });
+                        for (int o = 0; o < Shape::kOutputs; ++o) {
+                          const int tile = first_tile + set * Shape::kOutputs + o;
+                          if (tile < matrix.output_tiles())
+                            epilogue(work.weights, group, row, tile, l / 4, results[o][0], results[o][1]);
+                        }
+                      });
 }
 
 template <class Shape, class Rows, class Epilogue>

@@ -25,7 +25,8 @@ class TileWriter {
     for (int g = 0; g < layout_.groups; ++g) {
       for (int k = 0; k < length; ++k) *at(to, g, k) = source.weight.row(g * length + k)[from];
       const std::ptrdiff_t repeats = layout_.groups / source.scales.rows;
-      scales_[static_cast<std::ptrdiff_t>(g) * layout_.padded_out() + to] = source.scales.row(g / repeats)[from];
+      scales_[static_cast<std::ptrdiff_t>(g) * layout_.padded_out() + to] =
+          source.scales.row(g / repeats)[from];
     }
   }
 
@@ -49,7 +50,8 @@ LinearWeights CudaBackend::pack_linear(std::span<const LinearSource> columns, in
   w.in = static_cast<int>(columns.front().weight.rows);
   w.groups = groups;
   for (const LinearSource& source : columns) {
-    if (source.weight.rows != w.in) throw std::invalid_argument("matrices side by side differ in their inputs");
+    if (source.weight.rows != w.in)
+      throw std::invalid_argument("matrices side by side differ in their inputs");
     check_source(source, groups);
     w.out += static_cast<int>(source.weight.cols);
   }
@@ -107,7 +109,8 @@ HeadWeights CudaBackend::pack_head(MatrixView<const float> embeddings) {
     for (int k = 0; k < head.width; ++k) {
       const std::ptrdiff_t tile =
           static_cast<std::ptrdiff_t>(v / kTileOutputs) * matrix.input_tiles() + k / kTileInputs;
-      unsigned char* high = bytes.data() + 2 * tile * kTileBytes + weight_byte(v % kTileOutputs, k % kTileInputs);
+      unsigned char* high =
+          bytes.data() + 2 * tile * kTileBytes + weight_byte(v % kTileOutputs, k % kTileInputs);
       const int code = codes[static_cast<std::size_t>(k)];
       const auto low = static_cast<std::int8_t>(code & 0xff);
       high[0] = static_cast<unsigned char>((code - low) >> 8);

@@ -20,7 +20,8 @@ struct PageHead {
 
   __host__ __device__ unsigned char* key(int slot, int i) const {
     const int run = layout.key_run();
-    return keys + (static_cast<std::ptrdiff_t>(i / run) * kPagePositions + slot) * 16 + i % run * layout.code_bytes;
+    return keys + (static_cast<std::ptrdiff_t>(i / run) * kPagePositions + slot) * 16 +
+           i % run * layout.code_bytes;
   }
   __host__ __device__ unsigned char* value(int slot, int i) const {
     return values + (static_cast<std::ptrdiff_t>(slot) * layout.head_size + i) * layout.code_bytes;

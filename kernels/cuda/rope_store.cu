@@ -75,11 +75,13 @@ __global__ void rope_rows(RopeJob job) {
     return of_layer == nullptr ? nullptr : of_layer + static_cast<std::ptrdiff_t>(kv_head) * size;
   };
   if (head < job.heads) {
-    const Rotated query{x, job.cos + angle, job.sin + angle, half, factor(ranges.key, head / (job.heads / kv_heads))};
+    const Rotated query{x, job.cos + angle, job.sin + angle, half,
+                        factor(ranges.key, head / (job.heads / kv_heads))};
     const int out = row * job.heads + head;
     unsigned char* run = job.q.run(out, 0);
     quantise_by_warp(query, size, kActivationCode, job.q.scale(out, 0), [&](int i, int code) {
-      unsigned char* to = run + static_cast<std::ptrdiff_t>(i / kTileInputs) * kTileBytes + code_byte(i % kTileInputs);
+      unsigned char* to =
+          run + static_cast<std::ptrdiff_t>(i / kTileInputs) * kTileBytes + code_byte(i % kTileInputs);
       to[0] = static_cast<unsigned char>(code >> 8);
       to[kLowPlane] = static_cast<unsigned char>(code);
     });
@@ -122,6 +124,7 @@ StepRows CudaBackend::rows_of(std::span<const SequenceRows> sequences) {
     first_page += static_cast<int>(pages);
     if (end > rows.longest) rows.longest = end;
   }
+  if (block_class_ > 0) rows.longest = block_class_ * kPagePositions;
   const auto* sent = reinterpret_cast<const std::int32_t*>(
       step_rows_.send(table.data(), table.size() * sizeof(std::int32_t), stream()));
   rows.row = sent;
@@ -134,7 +137,7 @@ StepRows CudaBackend::rows_of(std::span<const SequenceRows> sequences) {
 void CudaBackend::rope_store(MatrixView<const float> qkv, std::span<const SequenceRows> sequences,
                              const RopeTable& rope, const KvLayer& kv, int heads, const Quantised& q) {
   const StepRows rows = rows_of(sequences);
-  const RopeJob job{qkv.data, qkv.stride, rows, rope.cos.as<float>(), rope.sin.as<float>(),
+  const RopeJob job{qkv.data, qkv.stride,   rows,        rope.cos.as<float>(), rope.sin.as<float>(),
                     heads,    kv_pages(kv), code_rows(q)};
   const dim3 grid(static_cast<unsigned>(ceil_div(heads + 2 * kv.kv_heads, kWarps)),
                   static_cast<unsigned>(rows.count));

@@ -24,7 +24,8 @@ struct RouteJob {
 };
 
 /// The 64 lanes of up to 8 experts side by side: lane l of expert e is thread 8l + e.
-__device__ void router_logits(const RouteJob& job, const SharedArray<float>& lanes, const SharedArray<float>& z) {
+__device__ void router_logits(const RouteJob& job, const SharedArray<float>& lanes,
+                              const SharedArray<float>& z) {
   const float* x = job.x + static_cast<std::ptrdiff_t>(blockIdx.x) * job.x_stride;
   const int own = thread() % kExpertsAtOnce, first_lane = thread() / kExpertsAtOnce;
   const int step = threads() / kExpertsAtOnce;
@@ -99,9 +100,9 @@ __global__ void route_tokens(RouteJob job) {
 void CudaBackend::route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
                         const ExpertChoice& choice) {
   const int experts = static_cast<int>(w.cols);
-  const RouteJob job{x.data,      x.stride,         w.data,        w.stride,
-                     static_cast<int>(x.cols), experts, make_soft_cap(cap), renormalise,
-                     choice.per_token, choice.expert, choice.gate};
+  const RouteJob job{x.data,     x.stride,           w.data,      w.stride,         static_cast<int>(x.cols),
+                     experts,    make_soft_cap(cap), renormalise, choice.per_token, choice.expert,
+                     choice.gate};
   const std::size_t shared = sizeof(float) * (kLanes * kExpertsAtOnce + static_cast<std::size_t>(experts));
   launch(route_tokens, static_cast<unsigned>(choice.tokens), kLanes * kExpertsAtOnce, shared, stream(), job);
 }

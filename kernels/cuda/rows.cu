@@ -84,7 +84,8 @@ __global__ void norm_rows(NormJob job) {
   SharedMemory shared;
   const auto lanes = shared.take<float>(kLanes);
   const auto room = shared.take<unsigned>(kReduceRoom);
-  const std::ptrdiff_t row = job.rows == nullptr ? static_cast<std::ptrdiff_t>(blockIdx.x) : job.rows[blockIdx.x];
+  const std::ptrdiff_t row =
+      job.rows == nullptr ? static_cast<std::ptrdiff_t>(blockIdx.x) : job.rows[blockIdx.x];
   float* h = job.h + row * job.h_stride;
   if (job.y != nullptr) add_residual(job, h, lanes);
   if (job.gain == nullptr) return;
@@ -129,7 +130,8 @@ void CudaBackend::embed(std::span<const TokenId> ids, MatrixView<const float> ta
 }
 
 void CudaBackend::norm_quantise(MatrixView<const float> h, std::span<const std::int32_t> rows,
-                                const float* gain, float eps, MatrixView<float> normed, const Quantised& out) {
+                                const float* gain, float eps, MatrixView<float> normed,
+                                const Quantised& out) {
   const cudaStream_t queue = stream();
   NormJob job;
   job.h = const_cast<float*>(h.data);  // read only: there is no y
@@ -146,7 +148,8 @@ void CudaBackend::norm_quantise(MatrixView<const float> h, std::span<const std::
   launch_norm(job, rows.empty() ? h.rows : static_cast<std::ptrdiff_t>(rows.size()), queue);
 }
 
-void CudaBackend::residual_norm(MatrixView<const float> y, const float* gain, float eps, MatrixView<float> h) {
+void CudaBackend::residual_norm(MatrixView<const float> y, const float* gain, float eps,
+                                MatrixView<float> h) {
   NormJob job;
   job.y = y.data;
   job.y_stride = y.stride;

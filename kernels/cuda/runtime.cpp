@@ -44,17 +44,21 @@ std::byte* Scratch::at_least(std::size_t bytes, cudaStream_t stream) {
   return memory_.get();
 }
 
+void HostTable::reserve(std::size_t bytes, cudaStream_t stream) {
+  if (bytes <= capacity_ && host_ != nullptr) return;
+  check(cudaStreamSynchronize(stream));
+  host_ = allocate_pinned(bytes);
+  device_.at_least(bytes, stream);
+  capacity_ = bytes;
+  used_ = 0;
+}
+
 const std::byte* HostTable::send(const void* data, std::size_t bytes, cudaStream_t stream) {
-  if (bytes == used_ && host_ != nullptr && std::memcmp(host_.get(), data, bytes) == 0) {
+  if (bytes > 0 && bytes == used_ && std::memcmp(host_.get(), data, bytes) == 0)
     return device_.as<std::byte>();
-  }
+  reserve(bytes > capacity_ ? std::max<std::size_t>(2 * bytes, 4096) : std::max<std::size_t>(capacity_, 4096),
+          stream);
   check(cudaStreamSynchronize(stream));  // the last copy may still read the pinned memory
-  if (bytes > capacity_ || host_ == nullptr) {
-    const std::size_t wanted = std::max<std::size_t>(2 * bytes, 4096);
-    host_ = allocate_pinned(wanted);
-    device_.at_least(wanted, stream);
-    capacity_ = wanted;
-  }
   if (bytes > 0) std::memcpy(host_.get(), data, bytes);
   used_ = bytes;
   check(cudaMemcpyAsync(device_.as<std::byte>(), host_.get(), bytes, cudaMemcpyHostToDevice, stream));

@@ -40,6 +40,25 @@ struct PinnedRelease {
 using PinnedMemory = std::unique_ptr<std::byte, PinnedRelease>;
 PinnedMemory allocate_pinned(std::size_t bytes);
 
+/// What the stream is given while `work` runs, as a graph; nothing of it is executed.
+template <class Work>
+ExecutableGraph record(cudaStream_t stream, const Work& work) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error);
+  return ExecutableGraph(executable);
+}
+
 /// Device memory that only grows; growing loses what it held.
 class Scratch {
  public:
@@ -58,6 +77,8 @@ class Scratch {
 /// Tables that ops bring from the host: sent once, and again only when they change.
 class HostTable {
  public:
+  /// Room for so many bytes: the copy stays where it is until one is larger.
+  void reserve(std::size_t bytes, cudaStream_t stream);
   /// The copy on the device. A table that grew or changed waits for the copies before it.
   const std::byte* send(const void* data, std::size_t bytes, cudaStream_t stream);
 

@@ -137,7 +137,8 @@ struct Survivors {
 __device__ unsigned top_p_key(const Row& row, const Survivors& survivors) {
   if (!(row.settings.top_p < 1)) return 0;
   U64 total = 0;
-  for (int v = thread(); v < row.vocab; v += threads()) total += survivors.has(v) ? survivors.weight(v) : 0ull;
+  for (int v = thread(); v < row.vocab; v += threads())
+    total += survivors.has(v) ? survivors.weight(v) : 0ull;
   total = row.reduce(total, Plus{});
   const double wanted = ceil((1.0 - row.settings.top_p) * static_cast<double>(total));
   U64 target = total;
@@ -300,7 +301,8 @@ void CudaBackend::sample(MatrixView<float> logits, std::span<const SamplingRow> 
                 reinterpret_cast<SampleResult*>(results),
                 reinterpret_cast<TokenLogprob*>(results + result_bytes)};
   const int threads = std::clamp(round_up(ceil_div(vocab, 8), kWarp), kWarp, kMostThreads);
-  launch(sample_rows, static_cast<unsigned>(rows.size()), static_cast<unsigned>(threads), kSampleShared, queue, job);
+  launch(sample_rows, static_cast<unsigned>(rows.size()), static_cast<unsigned>(threads), kSampleShared,
+         queue, job);
   download(sampled_host_.get(), results, bytes);
   const auto* tokens = reinterpret_cast<const SampleResult*>(sampled_host_.get());
   const auto* tops = reinterpret_cast<const TokenLogprob*>(sampled_host_.get() + result_bytes);

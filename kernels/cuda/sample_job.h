@@ -1,5 +1,6 @@
 #pragma once
-// What the sampler gets from the host and gives back, one entry a row; lists of all rows lie one after another.
+// What the sampler gets from the host and gives back, one entry a row; lists of all rows lie one after
+// another.
 
 #include <cstdint>
 

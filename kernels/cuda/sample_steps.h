@@ -44,7 +44,8 @@ struct Weighed {
   U64 weight;
 };
 template <class Each>
-__device__ unsigned key_at(const Each& each, int vocab, U64 target, bool from_largest, const SampleRoom& room) {
+__device__ unsigned key_at(const Each& each, int vocab, U64 target, bool from_largest,
+                           const SampleRoom& room) {
   unsigned prefix = 0;
   for (int shift = 32 - kRadixBits; shift >= 0; shift -= kRadixBits) {
     __syncthreads();

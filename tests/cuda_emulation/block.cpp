@@ -149,7 +149,8 @@ void Machine::meet(unsigned mask, const char* what, Compute compute, const void*
   meeting.arrived = 0;
   ++warp_epochs_[warp];
   for (int l = 0; l < kWarp; ++l) {
-    if (l != self && (mask >> l & 1) != 0) threads_[warp * kWarp + static_cast<std::size_t>(l)].state = State::ready;
+    if (l != self && (mask >> l & 1) != 0)
+      threads_[warp * kWarp + static_cast<std::size_t>(l)].state = State::ready;
   }
 }
 

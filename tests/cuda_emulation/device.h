@@ -1,5 +1,6 @@
 #pragma once
-// What the kernels use of CUDA C++, as plain C++: qualifiers, indices, barriers, shuffles, atomics, intrinsics.
+// What the kernels use of CUDA C++, as plain C++: qualifiers, indices, barriers, shuffles, atomics,
+// intrinsics.
 
 #include <bit>
 #include <cmath>
@@ -34,7 +35,8 @@ T shuffle(unsigned mask, const char* what, T value, int source) {
       if ((present >> lane & 1) == 0) continue;
       const auto* own = static_cast<const Input*>(inputs[lane]);
       const bool valid = own->source >= 0 && own->source < kWarp && (present >> own->source & 1) != 0;
-      *static_cast<T*>(outputs[lane]) = valid ? static_cast<const Input*>(inputs[own->source])->value : own->value;
+      *static_cast<T*>(outputs[lane]) =
+          valid ? static_cast<const Input*>(inputs[own->source])->value : own->value;
     }
   };
   Machine::current().meet(mask, what, compute, &input, &result);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -76,7 +77,8 @@ __global__ void count(int* out) {
 
 __global__ void multiply_tile(const int* a, const int* b, int* c, bool b_signed) {
   const int t = static_cast<int>(threadIdx.x);
-  const int own_a[4] = {a[4 * t], a[4 * t + 1], a[4 * t + 2], a[4 * t + 3]}, own_b[2] = {b[2 * t], b[2 * t + 1]};
+  const int own_a[4] = {a[4 * t], a[4 * t + 1], a[4 * t + 2], a[4 * t + 3]},
+            own_b[2] = {b[2 * t], b[2 * t + 1]};
   int own_c[4] = {t, 1, 2, 3};
   if (b_signed) {
     mma_s8(own_c, own_a, own_b);
@@ -116,6 +118,8 @@ TEST_CASE("an access outside of device memory ends the program") {
   const auto ends_badly = [](int index) {
     const pid_t child = fork();
     if (child == 0) {
+      std::signal(SIGSEGV, SIG_DFL);
+      std::signal(SIGABRT, SIG_DFL);
       auto data = allocate_device(16 * sizeof(int));
       launch(write_at, 1, 1, 0, nullptr, reinterpret_cast<int*>(data.get()), index);
       data.reset();  // looks at the bytes behind the block
@@ -192,7 +196,8 @@ TEST_CASE("the emulated mma multiplies matrices") {
         int sum = i == 0 ? lane : i;
         for (int k = 0; k < 32; ++k) {
           const std::uint8_t byte = b[static_cast<std::size_t>(k * 8 + col)];
-          sum += a[static_cast<std::size_t>(row * 32 + k)] * (b_signed ? static_cast<std::int8_t>(byte) : int{byte});
+          sum += a[static_cast<std::size_t>(row * 32 + k)] *
+                 (b_signed ? static_cast<std::int8_t>(byte) : int{byte});
         }
         REQUIRE(c[static_cast<std::size_t>(lane * 4 + i)] == sum);
       }

@@ -35,7 +35,8 @@ class Memory {
     const std::size_t inner = (padded + page - 1) / page * page;
     const std::lock_guard lock(mutex_);
     if (limit_ != 0 && used_ + padded > limit_) return nullptr;
-    void* pages = mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* pages =
+        mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) return nullptr;
     auto* first = static_cast<unsigned char*>(pages) + page;
     if (mprotect(first, inner, PROT_READ | PROT_WRITE) != 0) return nullptr;
@@ -85,6 +86,11 @@ std::atomic<long>& launches_left() {
   return left;
 }
 
+std::atomic<long>& launched_graphs() {
+  static std::atomic<long> count{0};
+  return count;
+}
+
 cudaError_t run_or_record(cudaStream_t stream, std::function<void()> step) {
   if (stream != nullptr && stream->capture != nullptr) {
     stream->capture->steps.push_back(std::move(step));
@@ -110,6 +116,8 @@ cudaError_t launch(cudaStream_t stream, const LaunchShape& shape, std::function<
   return run_or_record(stream, [shape, body = std::move(body)] { Machine::current().run(shape, body); });
 }
 
+void enqueue(cudaStream_t stream, std::function<void()> work) { run_or_record(stream, std::move(work)); }
+long graph_launches() { return launched_graphs(); }
 void limit_memory(std::size_t bytes) { memory().limit(bytes); }
 void fail_after(long launches) { launches_left() = launches; }
 
@@ -187,7 +195,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return broken(false) ? cudaErrorLaunchFailure : cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return broken(false) ? cudaErrorLaunchFailure : cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   stream->capture = new Graph;
   return cudaSuccess;
@@ -202,6 +213,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
   if (broken(true)) return cudaErrorLaunchFailure;
+  ++launched_graphs();
   for (const auto& step : executable->steps) step();
   return cudaSuccess;
 }

@@ -13,6 +13,7 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
@@ -52,6 +53,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags);
@@ -63,6 +65,11 @@ namespace cuda_emulation {
 
 /// Runs the kernel, or records it. A fault of the kernel is thrown as KernelFault.
 cudaError_t launch(cudaStream_t stream, const LaunchShape& shape, std::function<void()> body);
+
+/// Runs work of a stream that is not a kernel, or records it.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+/// How often a graph was launched in this process.
+long graph_launches();
 
 /// Memory of each device, for tests of what happens where it runs out; 0: as much as there is.
 void limit_memory(std::size_t bytes);

@@ -17,14 +17,14 @@ inline Backends fast_backends() {
   Backends backends;
 #ifdef GROKD_TEST_CUDA
   backends.push_back(kernels::make_cuda_backend({}));
-  return backends;
-#endif
+#else
   for (const char* isa : {"scalar", "avx2", "avx512"}) {
     try {
       backends.push_back(kernels::make_cpu_backend({3, isa, true}));
     } catch (const std::invalid_argument&) {  // this machine lacks it
     }
   }
+#endif
   return backends;
 }
 
