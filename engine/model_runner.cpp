@@ -102,7 +102,8 @@ class RankModel {
     const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size, options.kv_type);
     limits_ = make_limits(config, options, layer_page * config.num_layers * group.size());
     const std::size_t layer_bytes = layer_page * limits_.kv_pages;
-    if (leads_ && options.backend != "cuda") check_memory(config, layer_bytes * config.num_layers, group.size());
+    if (leads_ && options.backend != "cuda")
+      check_memory(config, layer_bytes * config.num_layers, group.size());
     kv_memory_ = backend_->allocate(layer_bytes * config.num_layers);
     if (options.on_pin_refused) {
       if (const std::string refused = backend_->pin(kv_memory_); !refused.empty())

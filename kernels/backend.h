@@ -159,8 +159,8 @@ class Backend {
   virtual std::string pin(const Buffer& memory);
   /// Takes all scratch memory that steps within `limits` need; afterwards no op allocates.
   virtual void reserve(const StepLimits& limits) = 0;
-  /// Calls `ops`, which runs the ops of one step over these inputs. A backend may record them and, for a later
-  /// step of the same shape, run the record: all memory that the ops use must be the same each time.
+  /// Calls `ops`, which runs the ops of one step over these inputs. A backend may record them and, for a
+  /// later step of the same shape, run the record: all memory that the ops use must be the same each time.
   virtual void run_step(const StepInputs&, const std::function<void()>& ops) { ops(); }
 
   // Weights into the backend's layout, once, at load. Safe to call from several threads.
@@ -259,7 +259,8 @@ struct CudaOptions {
 std::string cuda_unavailable();
 /// Throws std::invalid_argument with that line, or naming a device that is not there.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
-/// Ranks on this device and those after it, joined by NCCL. Throws std::invalid_argument if there are too few.
+/// Ranks on this device and those after it, joined by NCCL. Throws std::invalid_argument if there are too
+/// few.
 std::unique_ptr<RankGroup> make_cuda_group(const CudaOptions& first, int ranks);
 
 }  // namespace grokd::kernels

@@ -8,11 +8,6 @@
 
 #include "kernels/cuda/runtime.h"
 
-#ifndef __CUDACC__
-#include "tests/cuda_emulation/mma.h"
-#include "tests/cuda_emulation/shared_array.h"
-#endif
-
 namespace grokd::kernels::cuda {
 
 #ifdef __CUDACC__

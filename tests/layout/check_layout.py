@@ -29,7 +29,9 @@ LIBRARIES_BELOW = {
     "kernels/mpi": {"mpi"},
     "service/cli": {"nlohmann"},  # reports of the tools; the wire format is the affair of api alone
 }
-# Slow to compile or ours alone to know: only in .cpp and .cu files.
+# Folders whose headers nobody else includes, so that they may include what is slow to compile.
+PRIVATE = ("kernels/cuda",)
+# Slow to compile or ours alone to know: only in .cpp and .cu files, and in headers of private folders.
 HEAVY = {
     "engine": {"nlohmann", "sentencepiece", "xxhash"},
     "kernels": {"cuda", "nccl", "mpi"},
@@ -89,10 +91,14 @@ def check_include(file, header):
                 allowed |= more
         if library not in allowed:
             return f"{folder} may not use {library}"
-        if file.suffix in (".h", ".cuh") and (library in HEAVY.get(folder, ()) or HEAVY_HEADERS.match(header)):
+        private = str(file).startswith(tuple(folder + "/" for folder in PRIVATE))
+        if file.suffix in (".h", ".cuh") and not private and (library in HEAVY.get(folder, ()) or HEAVY_HEADERS.match(header)):
             return f"<{header}> is heavy: only in a .cpp"
         return None
     if top in FOLDERS and "/" in header:
+        for folder_inside in PRIVATE:
+            if header.startswith(folder_inside + "/") and not str(file).startswith(folder_inside + "/"):
+                return f"only {folder_inside} may include its headers"
         return None if top in FOLDERS[folder] else f"{folder} may not include {top}"
     if SYSTEM.match(header) or STANDARD.match(header):
         return None

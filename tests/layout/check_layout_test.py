@@ -43,6 +43,11 @@ class Rules(unittest.TestCase):
         self.assert_breach({"engine/a.h": "#pragma once\n#include <sentencepiece_processor.h>\n"}, "heavy")
         self.assert_breach({"service/a.h": "#pragma once\n#include <boost/beast/http.hpp>\n"}, "heavy")
 
+    def test_headers_of_cuda_are_its_own(self):
+        header = {"kernels/cuda/a.h": "#pragma once\n#include <cuda_runtime.h>\n"}
+        self.assertEqual(breaches_of(header | {"kernels/cuda/b.cu": '#include "kernels/cuda/a.h"\n'}), [])
+        self.assert_breach(header | {"kernels/b.cpp": '#include "kernels/cuda/a.h"\n'}, "only kernels/cuda")
+
     def test_an_unknown_library_is_named(self):
         self.assert_breach({"service/a.cpp": "#include <curl/curl.h>\n"}, "on no list")
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/expert_order.h"
 #include "kernels/cuda/nccl_group.h"
 #include "kernels/cuda/page.h"
+#include "kernels/cuda/step_rows.h"
 
 namespace grokd::kernels {
 namespace cuda {
