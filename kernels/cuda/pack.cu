@@ -13,24 +13,37 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
-/// Writes single weights and scales of a matrix that lies at `data`.
+/// Writes weights and scales of a matrix that lies at `data`.
 class TileWriter {
  public:
   TileWriter(const MatrixLayout& layout, unsigned char* data)
       : layout_(layout), data_(data), scales_(reinterpret_cast<float*>(data + layout.scale_offset())) {}
 
-  /// Column `from` of the source becomes output `to`.
-  void put_column(const LinearSource& source, int from, int to) {
-    const int length = layout_.group_inputs();
+  /// Column n of the source becomes output output_of(n). Rows are read in bands of one tile, so that both the
+  /// source and the tiles are walked in runs.
+  template <class OutputOf>
+  void put(const LinearSource& source, const OutputOf& output_of) {
     for (int g = 0; g < layout_.groups; ++g) {
-      for (int k = 0; k < length; ++k) *at(to, g, k) = source.weight.row(g * length + k)[from];
+      for (int k = 0; k < layout_.group_inputs(); k += kTileInputs) put_band(source, output_of, g, k);
       const std::ptrdiff_t repeats = layout_.groups / source.scales.rows;
-      scales_[static_cast<std::ptrdiff_t>(g) * layout_.padded_out() + to] =
-          source.scales.row(g / repeats)[from];
+      float* scales = scales_ + static_cast<std::ptrdiff_t>(g) * layout_.padded_out();
+      for (int n = 0; n < source.scales.cols; ++n) scales[output_of(n)] = source.scales.row(g / repeats)[n];
     }
   }
 
  private:
+  template <class OutputOf>
+  void put_band(const LinearSource& source, const OutputOf& output_of, int group, int first) {
+    const int end = std::min(first + kTileInputs, layout_.group_inputs());
+    const int columns = static_cast<int>(source.weight.cols);
+    for (int n = 0; n < columns; n += kPairOutputs) {
+      for (int k = first; k < end; ++k) {
+        const std::int8_t* row = source.weight.row(group * layout_.group_inputs() + k);
+        for (int m = n; m < n + kPairOutputs && m < columns; ++m) *at(output_of(m), group, k) = row[m];
+      }
+    }
+  }
+
   std::int8_t* at(int output, int group, int k) const {
     const std::ptrdiff_t tile = static_cast<std::ptrdiff_t>(output / kTileOutputs) * layout_.input_tiles() +
                                 group * layout_.group_tiles() + k / kTileInputs;
@@ -58,9 +71,10 @@ LinearWeights CudaBackend::pack_linear(std::span<const LinearSource> columns, in
   const MatrixLayout layout{w.in, w.out, groups};
   Bytes bytes(layout.bytes());
   TileWriter writer(layout, bytes.data());
-  int output = 0;
+  int first = 0;
   for (const LinearSource& source : columns) {
-    for (int n = 0; n < source.weight.cols; ++n) writer.put_column(source, n, output++);
+    writer.put(source, [first](int n) { return first + n; });
+    first += static_cast<int>(source.weight.cols);
   }
   w.data = allocate(bytes.size());
   upload(w.data.data(), bytes.data(), bytes.size());
@@ -80,13 +94,11 @@ ExpertWeights CudaBackend::pack_experts(std::span<const ExpertSource> experts, i
     check_source(source.down, groups);
     Bytes bytes(layout.bytes());
     TileWriter pair(layout.gate_up(), bytes.data());
-    for (int n = 0; n < w.ffn; ++n) {
-      const int output = n / kPairOutputs * kTileOutputs + n % kPairOutputs;
-      pair.put_column(source.gate, n, output);
-      pair.put_column(source.up, n, output + kPairOutputs);
-    }
+    const auto gate_output = [](int n) { return n / kPairOutputs * kTileOutputs + n % kPairOutputs; };
+    pair.put(source.gate, gate_output);
+    pair.put(source.up, [&](int n) { return gate_output(n) + kPairOutputs; });
     TileWriter down(layout.down(), bytes.data() + layout.gate_up().bytes());
-    for (int n = 0; n < w.width; ++n) down.put_column(source.down, n, n);
+    down.put(source.down, [](int n) { return n; });
     Buffer data = allocate(bytes.size());
     upload(data.data(), bytes.data(), bytes.size());
     w.data.push_back(std::move(data));

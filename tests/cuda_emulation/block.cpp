@@ -95,7 +95,7 @@ void Machine::resume(std::size_t thread) {
 void Machine::run_block(const std::function<void()>&) {
   ++epoch_;
   shadow_.start(shape_.shared_bytes, epoch_);
-  for (std::size_t t = 0; t < count_; ++t) threads_[t].state = State::ready;
+  for (std::size_t t = 0; t < count_; ++t) threads_[t].state = State::ready, threads_[t].barriers = 0;
   for (Meeting& meeting : meetings_) meeting.arrived = 0;
   for (bool alive = true; alive;) {
     bool moved = false;
@@ -128,7 +128,9 @@ bool Machine::release_barrier() {
   return any;
 }
 
-void Machine::wait_for_block() { yield(State::at_barrier); }
+void Machine::wait_for_block() {
+  if (threads_[running_].barriers++ != left_out_) yield(State::at_barrier);
+}
 
 void Machine::meet(unsigned mask, const char* what, Compute compute, const void* input, void* output) {
   const std::size_t warp = running_ / kWarp;

@@ -33,6 +33,12 @@ class Machine {
  public:
   static Machine& current();
 
+  /// For tests of the checks: the barrier that each thread of a block meets as its index-th is left out; < 0:
+  /// none.
+  void leave_out_barrier(int index) { left_out_ = index; }
+  /// Barriers that the last block met.
+  int barriers() const { return threads_.empty() ? 0 : threads_[0].barriers; }
+
   /// Calls `body` once for every thread of the grid. Throws what a thread threw, or KernelFault.
   void run(const LaunchShape& shape, const std::function<void()>& body);
 
@@ -56,6 +62,7 @@ class Machine {
     boost::context::fiber fiber;
     State state = State::done;
     uint3 index;
+    int barriers = 0;  // met in this block
   };
   struct Meeting {
     unsigned mask = 0, arrived = 0;
@@ -81,6 +88,7 @@ class Machine {
   LaunchShape shape_;
   uint3 block_index_;
   std::size_t count_ = 0, running_ = 0;
+  int left_out_ = -1;
   std::uint32_t epoch_ = 0;  // grows at every barrier and with every block
   const std::function<void()>* body_ = nullptr;
   boost::context::fiber main_;
