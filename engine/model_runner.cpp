@@ -80,12 +80,17 @@ std::unique_ptr<kernels::RankGroup> make_group(const RunnerOptions& options) {
 }
 
 /// kv_bytes: of one of `ranks` ranks in this process.
-void check_memory(const ModelConfig& config, std::size_t kv_bytes, int ranks) {
+void check_memory(const ModelConfig& config, const RunnerOptions& options, std::size_t kv_bytes, int ranks) {
+  const bool on_devices = options.backend == "cuda";
   kv_bytes *= static_cast<std::size_t>(ranks);
-  const std::size_t need = weight_bytes(config, ranks) + kv_bytes, have = available_memory_bytes();
+  const std::size_t need = weight_bytes(config, ranks) + kv_bytes;
+  const std::size_t have = on_devices
+                               ? kernels::cuda_free_bytes(options.cuda) * static_cast<std::size_t>(ranks)
+                               : available_memory_bytes();
   if (have != 0 && need > have) {
     throw ConfigError("model " + config.name + " needs " + mebibytes(need) + " of memory (" +
-                      mebibytes(kv_bytes) + " of it KV cache); this machine has " + mebibytes(have) +
+                      mebibytes(kv_bytes) + " of it KV cache); " +
+                      (on_devices ? "the CUDA devices have " : "this machine has ") + mebibytes(have) +
                       " free");
   }
 }
@@ -102,8 +107,7 @@ class RankModel {
     const std::size_t layer_page = backend_->kv_page_bytes(kv_heads, config.key_size, options.kv_type);
     limits_ = make_limits(config, options, layer_page * config.num_layers * group.size());
     const std::size_t layer_bytes = layer_page * limits_.kv_pages;
-    if (leads_ && options.backend != "cuda")
-      check_memory(config, layer_bytes * config.num_layers, group.size());
+    if (leads_) check_memory(config, options, layer_bytes * config.num_layers, group.size());
     kv_memory_ = backend_->allocate(layer_bytes * config.num_layers);
     if (options.on_pin_refused) {
       if (const std::string refused = backend_->pin(kv_memory_); !refused.empty())

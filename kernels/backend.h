@@ -257,6 +257,8 @@ struct CudaOptions {
 };
 /// One line that says why no CUDA device can be used: by this build, or on this machine. Empty: one can.
 std::string cuda_unavailable();
+/// Memory that is free on the device; 0: not known.
+std::size_t cuda_free_bytes(const CudaOptions& options);
 /// Throws std::invalid_argument with that line, or naming a device that is not there.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 /// Ranks on this device and those after it, joined by NCCL. Throws std::invalid_argument if there are too

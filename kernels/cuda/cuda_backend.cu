@@ -176,6 +176,13 @@ std::string cuda_unavailable() {
   return count > 0 ? "" : "this machine has no CUDA device";
 }
 
+std::size_t cuda_free_bytes(const CudaOptions& options) {
+  std::size_t free_bytes = 0, total = 0;
+  cuda::check(cudaSetDevice(options.device));
+  cuda::check(cudaMemGetInfo(&free_bytes, &total));
+  return free_bytes;
+}
+
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw std::invalid_argument(reason);
   int count = 0;

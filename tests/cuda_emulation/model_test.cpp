@@ -85,7 +85,8 @@ TEST_CASE("auto takes a device where there is one, and an unknown name is refuse
 
 TEST_CASE("a model that is too large for the device is refused when it is loaded") {
   cuda_emulation::limit_memory(100'000);
-  CHECK_THROWS_AS(load_model(kTinyA, load_model_config(kTinyA), on("cuda"), {}), ConfigError);
+  CHECK_THROWS_WITH_AS(load_model(kTinyA, load_model_config(kTinyA), on("cuda"), {}),
+                       doctest::Contains("the CUDA devices have 1 MiB free"), ConfigError);
   cuda_emulation::limit_memory(0);
 }
 

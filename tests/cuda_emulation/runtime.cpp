@@ -64,6 +64,7 @@ class Memory {
   }
 
   void limit(std::size_t bytes) { limit_ = bytes; }
+  std::size_t limit() const { return limit_; }
 
  private:
   struct Block {
@@ -157,7 +158,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetLastError() { return broken(false) ? cudaErrorLaunchFailure : cudaSuccess; }
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total) {
-  *free_bytes = *total = std::size_t{4} << 30;
+  *free_bytes = *total = memory().limit() != 0 ? memory().limit() : std::size_t{4} << 30;
   return cudaSuccess;
 }
 
