@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernels/backend.h"
+#include "kernels/device_monitor.h"
 
 namespace grokd {
 namespace {
@@ -68,6 +69,7 @@ class Metrics::Impl {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(model_, buckets);
   }
   void update(const EngineStats& stats);
+  void update_devices();
 
  private:
   void describe_cache(const EngineStats& stats);
@@ -113,6 +115,7 @@ class Metrics::Impl {
 
  private:
   std::mutex update_mutex_;
+  kernels::DeviceMonitor devices_;
 };
 
 void Metrics::Impl::describe_cache(const EngineStats& stats) {
@@ -143,6 +146,18 @@ void Metrics::Impl::update(const EngineStats& stats) {
   gauge("vllm:num_requests_waiting", "As vLLM names it").Set(stats.waiting);
   gauge("vllm:kv_cache_usage_perc", "As vLLM names it").Set(usage);
   gauge("vllm:gpu_cache_usage_perc", "As vLLM names it").Set(usage);
+}
+
+void Metrics::Impl::update_devices() {
+  std::lock_guard lock(update_mutex_);
+  for (const kernels::DeviceState& device : devices_.read()) {
+    const Labels gpu = {{"gpu", std::to_string(device.device)}};
+    gauge("grokd_gpu_clock_hertz", "Clock of the multiprocessors", gpu).Set(1e6 * device.clock_mhz);
+    gauge("grokd_gpu_temperature_celsius", "Temperature of the die", gpu).Set(device.temperature);
+    gauge("grokd_gpu_memory_used_bytes", "Device memory in use", gpu)
+        .Set(static_cast<double>(device.memory_used));
+    gauge("grokd_gpu_memory_bytes", "Device memory", gpu).Set(static_cast<double>(device.memory_total));
+  }
 }
 
 Metrics::Metrics(const std::string& model_id, bool vllm_names)
@@ -197,6 +212,7 @@ void Metrics::set_connections(int open) { impl_->connections.Set(open); }
 
 std::string Metrics::text(const EngineStats* stats) {
   if (stats) impl_->update(*stats);
+  impl_->update_devices();
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }
 
