@@ -53,7 +53,10 @@ struct KvPages {
 };
 
 inline KvPages kv_pages(const KvLayer& kv) {
-  return {kv.data, kv.page_bytes, {kv.kv_heads, kv.head_size, kv_code_bytes(kv.type)}, kv.ranges};
+  return {kv.data,
+          kv.page_bytes,
+          {kv.kv_heads, kv.head_size, kv_code_bytes(kv.type)},
+          kv.type == KvType::int8 ? kv.ranges : KvRanges{}};
 }
 
 }  // namespace grokd::kernels::cuda
