@@ -58,7 +58,7 @@ class Grok1 final : public Model {
   };
   void run_ops(const Pass& pass);
   void attention(const Layer& layer, const Batch& batch, const KvLayer& kv, MatrixView<float> y);
-  void choose_by_hash(const Batch& batch, const ExpertChoice& choice);
+  void choose_by_hash(const Batch& batch);
   void mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y);
   void allocate_scratch(const ModelSetup& setup);
   MatrixView<float> view(const Buffer& buffer, int cols) const { return {buffer.as<float>(), tokens_, cols}; }
@@ -138,7 +138,7 @@ void Grok1::attention(const Layer& layer, const Batch& batch, const KvLayer& kv,
 }
 
 /// The same in every layer.
-void Grok1::choose_by_hash(const Batch& batch, const ExpertChoice& choice) {
+void Grok1::choose_by_hash(const Batch& batch) {
   for (const kernels::SequenceRows& sequence : batch.sequences) {
     for (int i = 0; i < sequence.rows; ++i) {
       const auto row = static_cast<std::size_t>(sequence.first_row + i);
@@ -146,7 +146,7 @@ void Grok1::choose_by_hash(const Batch& batch, const ExpertChoice& choice) {
                                        config_.experts_per_group);
     }
   }
-  backend_.upload(choice.expert, hash_experts_.data(), sizeof(std::int32_t) * batch.ids.size());
+  backend_.upload(scratch_.expert.data(), hash_experts_.data(), sizeof(std::int32_t) * batch.ids.size());
 }
 
 void Grok1::mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y) {
@@ -164,6 +164,7 @@ void Grok1::mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<f
 void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<float> logits,
                     ForwardObserver* observer) {
   tokens_ = batch.tokens();
+  if (config_.hash_router) choose_by_hash(batch);  // from the host: no part of what is recorded
   if (observer != nullptr) return run_ops({batch, kv, logits, observer});
   const Pass pass{batch, kv, logits, nullptr};
   backend_.run_step({batch.ids, batch.sequences, batch.logit_rows}, [this, &pass] { run_ops(pass); });
@@ -179,7 +180,6 @@ void Grok1::run_ops(const Pass& pass) {
   const Quantised x = scratch_.x.view(tokens_);
   const ExpertChoice choice{scratch_.expert.as<std::int32_t>(), scratch_.gate.as<float>(), tokens_,
                             config_.num_selected_experts};
-  if (config_.hash_router) choose_by_hash(batch, choice);
   const MatrixView<const float> table(weights_.embeddings.as<float>(), config_.vocab_size, width);
   backend_.embed(batch.ids, table, static_cast<float>(config_.embedding_multiplier), h);
   backend_.norm_quantise(h, {}, weights_.layers[0].norm.as<float>(), eps, {}, x);

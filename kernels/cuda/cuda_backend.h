@@ -58,6 +58,7 @@ class CudaBackend final : public Backend {
                  const AttentionShape& shape, MatrixView<float> o) override;
   void route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
              const ExpertChoice& choice) override;
+  void prune(const ExpertChoice& choice, float ratio) override;
   void experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
                MatrixView<float> y) override;
   void logits(const Quantised& x, const HeadWeights& head, float multiplier, float cap,

@@ -95,7 +95,23 @@ __global__ void route_tokens(RouteJob job) {
   choose(job, z);
 }
 
+constexpr int kPruneThreads = 128;
+
+__global__ void prune_tokens(ExpertChoice choice, float ratio) {
+  const int token = static_cast<int>(blockIdx.x) * threads() + thread();
+  if (token >= choice.tokens) return;
+  const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(token) * choice.per_token;
+  for (int j = 1; j < choice.per_token; ++j) {
+    if (choice.gate[first + j] < ratio * choice.gate[first]) choice.expert[first + j] = -1;
+  }
+}
+
 }  // namespace
+
+void CudaBackend::prune(const ExpertChoice& choice, float ratio) {
+  launch(prune_tokens, static_cast<unsigned>(ceil_div(choice.tokens, kPruneThreads)), kPruneThreads, 0,
+         stream(), choice, ratio);
+}
 
 void CudaBackend::route(MatrixView<const float> x, MatrixView<const float> w, float cap, bool renormalise,
                         const ExpertChoice& choice) {
