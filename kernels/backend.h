@@ -44,10 +44,14 @@ struct ExpertSource {
   LinearSource down;  // [F, D], scale groups along F ("linear_1")
 };
 
+/// What the gate branch of an expert goes through (docs/numerics.md, section 5.8).
+enum class Activation { gelu, silu };
+
 /// All experts of a layer in the backend's own layout.
 struct ExpertWeights {
   int experts = 0, width = 0, ffn = 0, groups = 1;
   std::vector<Buffer> data;  // one block an expert
+  Activation activation = Activation::gelu;
 };
 
 /// Output embedding as int16 codes with one scale a row (docs/numerics.md, section 5.9).
@@ -121,6 +125,9 @@ struct AttentionShape {
   float multiplier = 1;  // f32(attn_output_multiplier)
   float cap = 0;         // soft cap of the scores, 0 = none
   int window = 0;        // a query at position p sees keys j with p - window < j <= p; 0 = all
+  /// Of the backend, [positions]: scores of a query at position p, after the cap, are multiplied by entry p;
+  /// null = none. The cap times the largest entry is 60 at most.
+  const float* temperature = nullptr;
 };
 
 /// The largest step that will ever be run: what a backend sizes its scratch memory by.
@@ -224,7 +231,7 @@ class Backend {
   /// Skips the chosen experts whose gate is below ratio times that of the token's best one.
   virtual void prune(const ExpertChoice& choice, float ratio) = 0;
 
-  /// y [T, D] = gated sum of the chosen experts: down(gelu(gate x) * (up x)).  x: one group.
+  /// y [T, D] = gated sum of the chosen experts: down(activation(gate x) * (up x)).  x: one group.
   virtual void experts(const Quantised& x, const ExpertChoice& choice, const ExpertWeights& w,
                        MatrixView<float> y) = 0;
 

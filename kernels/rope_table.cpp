@@ -28,14 +28,16 @@ std::vector<double> rope_inverse(double theta, int head_size) {
   return inverse;
 }
 
-RopeTable make_rope_table(Backend& backend, double theta, int head_size, int positions) {
-  const std::vector<double> inverse = rope_inverse(theta, head_size);
+RopeTable make_rope_table(Backend& backend, double theta, int head_size, int positions,
+                          const RopeScaling& scaling) {
+  const std::vector<double> inverse = scale_frequencies(rope_inverse(theta, head_size), theta, scaling);
+  const double amplitude = rope_amplitude(scaling);
   std::vector<float> cosines, sines;
   for (int position = 0; position < positions; ++position) {
     for (const double inv : inverse) {
       const double angle = static_cast<double>(position) * inv;
-      cosines.push_back(static_cast<float>(std::cos(angle)));
-      sines.push_back(static_cast<float>(std::sin(angle)));
+      cosines.push_back(static_cast<float>(std::cos(angle) * amplitude));
+      sines.push_back(static_cast<float>(std::sin(angle) * amplitude));
     }
   }
   RopeTable table;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/rope_scaling.h"
 
 namespace grokd::kernels {
 
@@ -11,6 +12,7 @@ namespace grokd::kernels {
 std::vector<double> rope_inverse(double theta, int head_size);
 
 /// cos and sin for positions [0, positions), uploaded to the backend.
-RopeTable make_rope_table(Backend& backend, double theta, int head_size, int positions);
+RopeTable make_rope_table(Backend& backend, double theta, int head_size, int positions,
+                          const RopeScaling& scaling = {});
 
 }  // namespace grokd::kernels

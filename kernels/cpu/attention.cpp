@@ -126,6 +126,8 @@ void AttentionStep::load_queries(const AttentionTile& tile, const AttentionScrat
       kernels.split_codes(q.codes + static_cast<std::size_t>(row) * layout.row_bytes(), layout.plane(),
                           kv.head_size, stride(), own.planes + std::ptrdiff_t{query} * 2 * stride());
       own.scale[query] = q.scales[row];
+      if (shape.temperature)
+        own.temperature[query] = shape.temperature[tile.sequence->position + tile.first + r];
     }
   }
   std::fill_n(own.num, std::ptrdiff_t{query} * stride(), 0.0f);
@@ -185,8 +187,9 @@ void AttentionStep::attend(const AttentionTile& tile, const AttentionScratch& ow
   load_queries(tile, own);
   AttentionQueries queries{
       tile.rows * heads_each(), kv.head_size, stride(), own.planes, own.scale, own.first, own.last,
-      shape.multiplier,         shape.cap,    0};
+      shape.multiplier,         shape.cap,    0,        nullptr};
   if (shape.cap != 0) queries.inverse_cap = static_cast<float>(1.0 / static_cast<double>(shape.cap));
+  if (shape.temperature) queries.temperature = own.temperature;
   const int position = tile.sequence->position + tile.first;
   const int first_block = first_visible(position) / kPagePositions;
   const int last_block = (position + tile.rows - 1) / kPagePositions;

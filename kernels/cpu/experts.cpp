@@ -108,6 +108,8 @@ void ExpertStep::gate_up(int tile, const PanelScratch& own) const {
   const CodeRows rows{x.codes, x.scales, {layout.width, 1}, lists.token + lists.begin[e], lines(e)};
   const RowTiles row_tiles(lines(e), kernels.matrix->rows);
   PrefetchWalk walk = row_tiles.walk(gate_up_panel(tile + threads));
+  const auto product =
+      w.activation == Activation::silu ? kernels.vector->silu_product : kernels.vector->gelu_product;
   for (int t = 0; t < row_tiles.tiles(); ++t) {
     const int first = row_tiles.first(t), count = row_tiles.count(t);
     multiply_rows(*kernels.matrix, rows, first, count, layout.gate_up(), gate_up_panel(tile), walk, own.y,
@@ -115,7 +117,7 @@ void ExpertStep::gate_up(int tile, const PanelScratch& own) const {
     for (int i = 0; i < count; ++i) {
       const float* u = own.y + std::ptrdiff_t{i} * kPanelColumns;
       float* inner = lists.inner + std::ptrdiff_t{lists.begin[e] + first + i} * layout.ffn;
-      kernels.vector->gelu_product(u, u + kPairColumns, columns, inner + column);
+      product(u, u + kPairColumns, columns, inner + column);
     }
   }
   finish_columns(e, column, columns);

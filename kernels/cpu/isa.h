@@ -25,6 +25,7 @@ struct AttentionQueries {
   const int* first = nullptr;            // [count] visible positions of the page: [first, last)
   const int* last = nullptr;
   float multiplier = 1, cap = 0, inverse_cap = 0;
+  const float* temperature = nullptr;  // [count] or null
 };
 
 /// One KV head's part of one page; see layout.h.
@@ -60,6 +61,7 @@ struct VectorKernels {
   void (*router)(const float* x, int n, const float* w, int experts, float cap, float inverse_cap,
                  float* lanes, float* spread, float* weight);
   void (*gelu_product)(const float* u, const float* v, int n, float* t);
+  void (*silu_product)(const float* u, const float* v, int n, float* t);
   /// out = tree over groups of y[g * group_stride ..].
   void (*sum_groups)(const float* y, int groups, std::ptrdiff_t group_stride, int n, float* out);
   /// out = tree over groups of the sum over j of gates[j] * parts[j][g * group_stride ..], in order; count >

@@ -48,7 +48,7 @@ struct ExpertLists {
   std::int32_t* line;                  // [entries], -1: skipped
   std::int32_t* token;                 // [lines]
   std::atomic<std::int32_t>* missing;  // [E][G] columns of the inner activations not yet computed
-  float* inner;                        // [lines, F] gelu(u) * v
+  float* inner;                        // [lines, F] activation(u) * v
   std::byte* codes;                    // the same, quantised
   float* scales;                       // [lines, G]
   int active_count = 0;
@@ -83,6 +83,7 @@ struct AttentionScratch {
   AttentionScratch(Carver& carver, int queries, int head_size, int blocks)
       : planes(carver.take<std::int16_t>(n(queries) * 2 * n(round_up(head_size, 16)))),
         scale(carver.take<float>(n(queries))),
+        temperature(carver.take<float>(n(queries))),
         first(carver.take<int>(n(queries))),
         last(carver.take<int>(n(queries))),
         num(carver.take<float>(n(queries) * n(round_up(head_size, 16)))),
@@ -96,6 +97,7 @@ struct AttentionScratch {
 
   std::int16_t* planes;
   float* scale;
+  float* temperature;
   int* first;
   int* last;
   float* num;

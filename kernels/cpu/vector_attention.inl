@@ -48,6 +48,7 @@ inline void key_products(const AttentionQueries& q, int query, const PageHead& p
       const Floats scale = splat(q.scale[query + i]) * load(page.key_scale + at);
       Floats s = (join_planes(high[i][v], low[i][v]) * scale) * splat(q.multiplier);
       if (q.cap != 0) s = soft_cap(s, q.cap, q.inverse_cap);
+      if (q.temperature) s = s * splat(q.temperature[query + i]);
       store(scores + (query + i) * kBlock + at, s);
     }
   }

@@ -80,6 +80,8 @@ inline Floats gelu(Floats u) {
   return u / (splat(1.0f) + exp(larger(splat(kVanishes), z)));
 }
 
+inline Floats silu(Floats u) { return u / (splat(1.0f) + exp(larger(splat(kVanishes), u * splat(-1.0f)))); }
+
 // ---- quantiser (section 3) -------------------------------------------------------------------------------
 
 /// What multiplies the values, and the scale of the codes, for the largest magnitude `bits`.
@@ -228,6 +230,10 @@ void gelu_product(const float* u, const float* v, int n, float* t) {
   each_vector(n, [&](int i, int left) { store(t + i, gelu(load(u + i, left)) * load(v + i, left), left); });
 }
 
+void silu_product(const float* u, const float* v, int n, float* t) {
+  each_vector(n, [&](int i, int left) { store(t + i, silu(load(u + i, left)) * load(v + i, left), left); });
+}
+
 /// Tree over leaf(first) .. leaf(first + groups - 1), groups a power of two.
 template <class Leaf>
 inline Floats group_tree(const Leaf& leaf, int first, int groups) {
@@ -284,10 +290,10 @@ namespace grokd::kernels {
 namespace {
 
 constexpr VectorKernels kTable = {
-    scale,         multiply,    add,        norm,       add_norm,     quantise,   quantise_plain,
-    read_codes,    split_codes, rope,       router,     gelu_product, sum_groups, mix_experts,
-    finish_logits, scores,      block_max,  accumulate, divide,       exp_one,    finite_max,
-    find,          exp_total,   divide_all, sum_up_to,  collect,      contenders,
+    scale,       multiply,      add,       norm,       add_norm,     quantise,     quantise_plain,
+    read_codes,  split_codes,   rope,      router,     gelu_product, silu_product, sum_groups,
+    mix_experts, finish_logits, scores,    block_max,  accumulate,   divide,       exp_one,
+    finite_max,  find,          exp_total, divide_all, sum_up_to,    collect,      contenders,
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Query {
   const std::int16_t* codes;
   float scale;
   int kv_head;
+  float temperature;  // 1 where there is none
 };
 
 /// The visible slots [first, last) of one page.
@@ -42,7 +43,7 @@ float score(const Query& query, const Block& block, const KvLayer& kv, const Att
     sum += static_cast<std::int32_t>(query.codes[i]) * block.page.key_codes[key + i];
   }
   const float s = static_cast<float>(sum) * (query.scale * block.page.key_scales[entry]);
-  return soft_cap(s * shape.multiplier, shape.cap);
+  return soft_cap(s * shape.multiplier, shape.cap) * query.temperature;
 }
 
 /// num[i] = f32(sum of the weights' codes times the values' codes) * scale, weights = e_j * s_v[j].
@@ -122,10 +123,12 @@ void ReferenceBackend::attention(const Quantised& q, std::span<const SequenceRow
   for (const SequenceRows& sequence : sequences) {
     for (int i = 0; i < sequence.rows; ++i) {
       const int row = sequence.first_row + i;
-      const auto blocks = visible_blocks(sequence, sequence.position + i, kv, shape.window);
+      const int position = sequence.position + i;
+      const auto blocks = visible_blocks(sequence, position, kv, shape.window);
+      const float temperature = shape.temperature != nullptr ? shape.temperature[position] : 1.0f;
       for (int head = 0; head < shape.heads; ++head) {
         const std::ptrdiff_t entry = static_cast<std::ptrdiff_t>(row) * shape.heads + head;
-        const Query query{code_row(q, entry), *scale_row(q, entry), head / heads_per_kv_head};
+        const Query query{code_row(q, entry), *scale_row(q, entry), head / heads_per_kv_head, temperature};
         std::vector<BlockResult> results;
         for (const Block& block : blocks) results.push_back(attend_block(query, block, kv, shape));
         float* out = o.row(row) + static_cast<std::ptrdiff_t>(head) * kv.head_size;

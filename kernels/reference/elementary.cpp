@@ -71,6 +71,8 @@ float gelu_f32(float u) {
   return u / (1.0f + exp_f32((u * -0x1.988454p+0f) * slope));
 }
 
+float silu_f32(float u) { return u / (1.0f + exp_f32(-u)); }
+
 float soft_cap(float x, float c) {
   if (c == 0.0f) return x;
   const auto inverse = static_cast<float>(1.0 / static_cast<double>(c));

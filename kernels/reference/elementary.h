@@ -10,6 +10,7 @@ float tanh_f32(float x);
 double log_f64(double x);
 /// 0.5u(1 + tanh(sqrt(2/pi)(u + 0.044715u^3))) in the form without cancellation.
 float gelu_f32(float u);
+float silu_f32(float u);
 /// c * tanh(x / c); c = 0: x unchanged.
 float soft_cap(float x, float c);
 

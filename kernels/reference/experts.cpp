@@ -55,13 +55,15 @@ void divide_by_sum(float* gates, int count) {
 }
 
 /// y_g of linear_1 for one expert and one token: [groups, width].
-std::vector<float> expert_groups(const std::int16_t* codes, float code_scale, const PackedExpert& expert) {
+std::vector<float> expert_groups(const std::int16_t* codes, float code_scale, const PackedExpert& expert,
+                                 Activation activation) {
+  const auto activate = activation == Activation::silu ? silu_f32 : gelu_f32;
   const int ffn = expert.gate.out;
   const int groups = expert.down.groups, length = ffn / groups;
   std::vector<float> u(static_cast<std::size_t>(ffn)), v(u.size()), t(u.size());
   multiply(codes, &code_scale, expert.gate, u.data());
   multiply(codes, &code_scale, expert.up, v.data());
-  for (std::size_t i = 0; i < t.size(); ++i) t[i] = gelu_f32(u[i]) * v[i];
+  for (std::size_t i = 0; i < t.size(); ++i) t[i] = activate(u[i]) * v[i];
 
   std::vector<float> y(static_cast<std::size_t>(groups) * static_cast<std::size_t>(expert.down.out));
   std::vector<std::int16_t> inner(static_cast<std::size_t>(length));
@@ -107,7 +109,7 @@ void ReferenceBackend::experts(const Quantised& x, const ExpertChoice& choice, c
       const std::int32_t e = choice.expert[entry];
       if (e < 0) continue;
       const PackedExpert expert = PackedExpert::at(w.data[e].data(), w.width, w.ffn, w.groups);
-      std::vector<float> part = expert_groups(code_row(x, t), *scale_row(x, t), expert);
+      std::vector<float> part = expert_groups(code_row(x, t), *scale_row(x, t), expert, w.activation);
       for (float& value : part) value = choice.gate[entry] * value;
       if (z.empty()) {
         z = std::move(part);

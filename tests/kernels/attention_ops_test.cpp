@@ -184,6 +184,24 @@ TEST_CASE("attention equals the reference: steps of one row and of many, capped,
   }
 }
 
+TEST_CASE("attention equals the reference with a temperature for each position") {
+  const Step step({{1, 0}, {5, 61}, {1, 200}, {40, 130}});
+  std::vector<float> factors(static_cast<std::size_t>(step.longest()));
+  for (std::size_t p = 0; p < factors.size(); ++p) factors[p] = 1.0f + static_cast<float>(p) / 256;
+  for (const Shape& shape : {Shape{4, 2, 16}, Shape{6, 1, 128}, Shape{4, 2, 16, kNarrow}}) {
+    Comparison compare(limits_of(shape, step));
+    const auto qkv = history_of(shape, step, 2), queries = queries_of(shape, step, 30);
+    for (const float cap : {30.0f, 0.0f}) {
+      compare.check([&](Backend& backend) {
+        const auto buffer = backend.allocate(factors.size() * sizeof(float));
+        backend.upload(buffer.data(), factors.data(), buffer.bytes());
+        return run_attention(backend, shape, step, qkv, queries,
+                             {shape.heads, 0.125f, cap, 0, buffer.as<float>()});
+      });
+    }
+  }
+}
+
 TEST_CASE("attention equals the reference where scores are far apart") {
   const Step step({{1, 150}, {8, 90}});
   const Shape shape{4, 2, 32};

@@ -99,8 +99,10 @@ HostChoice random_choice(const ExpertShape& shape, int tokens) {
 }
 
 Outcome run_experts(Backend& backend, const ExpertShape& shape, const HostExperts& host,
-                    const HostChoice& choice, const std::vector<float>& x, int rows) {
-  const auto weights = backend.pack_experts(host.sources(), shape.groups);
+                    const HostChoice& choice, const std::vector<float>& x, int rows,
+                    kernels::Activation activation = kernels::Activation::gelu) {
+  auto weights = backend.pack_experts(host.sources(), shape.groups);
+  weights.activation = activation;
   const auto codes = quantised(backend, x, rows, shape.width, 1);
   const DeviceMatrix<std::int32_t> expert(backend, choice.experts, rows, shape.per_token);
   const DeviceMatrix<float> gate(backend, choice.gates, rows, shape.per_token), y(backend, rows, shape.width);
@@ -226,7 +228,10 @@ TEST_CASE("experts equal the reference, with skipped experts and poisoned rows")
       CAPTURE(rows);
       const HostChoice choice = random_choice(shape, rows);
       const auto x = spoiled(22, rows, shape.width, rows);
-      compare.check([&](Backend& backend) { return run_experts(backend, shape, host, choice, x, rows); });
+      for (const auto activation : {kernels::Activation::gelu, kernels::Activation::silu}) {
+        compare.check(
+            [&](Backend& backend) { return run_experts(backend, shape, host, choice, x, rows, activation); });
+      }
     }
   }
 }
