@@ -16,6 +16,7 @@ std::vector<Rule> rules() {
   constexpr Axis none = Axis::none, model = Axis::model;
   return {
       {"/in_out_embed/embeddings", {none, none}},
+      {"/out_embed/embeddings", {none, none}},
       {"/multi_head_attention/query/w", {none, model}},
       {"/multi_head_attention/key/w", {none, model}},
       {"/multi_head_attention/value/w", {none, model}},
@@ -23,6 +24,9 @@ std::vector<Rule> rules() {
       {"/moe/linear/w", {none, none, model}},
       {"/moe/linear_v/w", {none, none, model}},
       {"/moe/linear_1/w", {none, model, none}},
+      {"/dense/linear/w", {none, model}},
+      {"/dense/linear_v/w", {none, model}},
+      {"/dense/linear_1/w", {model, none}},
       {"/router/w", {none, none}},
       {"/rms_norm/scale", {none}},
       {"/rms_norm_1/scale", {none}},

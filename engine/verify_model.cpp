@@ -66,11 +66,12 @@ void run_checks(const std::vector<Check>& checks, int threads, Log& log) {
 std::size_t count_not_finite(const TensorView& view) {
   // In pieces: a widened copy of the largest tensor would be gigabytes.
   constexpr std::size_t kPiece = 1 << 16;
-  const std::size_t unit = dtype_bytes(view.dtype), count = view.bytes() / unit;
+  const std::size_t count = view.count();
   std::size_t bad = 0;
   for (std::size_t at = 0; at < count; at += kPiece) {
     const std::size_t n = std::min(kPiece, count - at);
-    for (const float value : widen({view.data + at * unit, view.dtype, {static_cast<std::int64_t>(n)}}))
+    for (const float value :
+         widen({view.data + run_bytes(view.dtype, at), view.dtype, {static_cast<std::int64_t>(n)}}))
       bad += !std::isfinite(value);
   }
   return bad;
@@ -86,11 +87,14 @@ void check_finite(const CheckpointTensor& tensor, const TensorView& view, const 
 void verify_checkpoint(const Checkpoint& checkpoint, const VerifyOptions& options, Log& log) {
   std::vector<Check> checks;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    const std::size_t bytes = tensor.weight.bytes() + tensor.scales.bytes();
+    const std::size_t bytes = tensor.bytes();
     checks.push_back({bytes, [&tensor, &checkpoint, &options] {
                         if (options.structure_only) return;
                         check_finite(tensor, tensor.weight, "weight");
                         check_finite(tensor, tensor.scales, "scales");
+                        for (const FloatMatrix& matrix : tensor.matrices) {
+                          for (const TensorView& piece : matrix.pieces) check_finite(tensor, piece, "weight");
+                        }
                         checkpoint.done_with(tensor);
                       }});
   }

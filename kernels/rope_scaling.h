@@ -9,8 +9,8 @@ struct RopeScaling {
   enum class Kind { none, linear, llama3, yarn };
   Kind kind = Kind::none;
   double factor = 1;
-  double original_context = 0;        // llama3, yarn: positions the model was first trained on
-  double low_freq = 1, high_freq = 4;  // llama3
+  double original_context = 0;           // llama3, yarn: positions the model was first trained on
+  double low_freq = 1, high_freq = 4;    // llama3
   double beta_fast = 32, beta_slow = 1;  // yarn
   double attention_factor = 0;           // yarn: of cos and sin; 0 = 0.1 ln(factor) + 1
   bool operator==(const RopeScaling&) const = default;

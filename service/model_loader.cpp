@@ -96,8 +96,13 @@ api::ChatTemplate choose_chat_template(const std::string& name, const ModelConfi
     own.stop_token_ids = config.chat.stop_token_ids;
     return own;
   }
-  const api::ChatTemplate* known = api::find_chat_template(name.empty() ? "plain" : name);
-  if (known) return *known;
+  const std::string own = config.chat_format.empty() ? "plain" : config.chat_format;
+  const api::ChatTemplate* known = api::find_chat_template(name.empty() ? own : name);
+  if (known) {
+    api::ChatTemplate format = *known;
+    format.stop_token_ids.insert(format.stop_token_ids.end(), config.more_eos.begin(), config.more_eos.end());
+    return format;
+  }
   if (std::filesystem::is_regular_file(name)) return read_chat_template(name);
   std::string names;
   for (const api::ChatTemplate& one : api::built_in_chat_templates())

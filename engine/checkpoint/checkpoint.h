@@ -14,9 +14,13 @@
 
 namespace grokd {
 
-enum class DType { f32, bf16, f16, i8 };
+/// q8_0: GGUF's blocks of 32 values, one f16 scale and 32 int8 codes each.
+enum class DType { f32, bf16, f16, i8, q8_0 };
 std::string_view dtype_name(DType type);
+/// Bytes of one value; not for q8_0.
 std::size_t dtype_bytes(DType type);
+/// Bytes of `count` values that lie together; q8_0: a multiple of 32.
+std::size_t run_bytes(DType type, std::size_t count);
 
 /// Row-major array inside a mapped file: `data` may be unaligned. Empty shape and null data: absent.
 struct TensorView {
@@ -24,15 +28,32 @@ struct TensorView {
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   bool present() const { return data != nullptr; }
+  std::size_t count() const;  // of values
   std::size_t bytes() const;
 };
 
-/// One parameter. Quantised ones have i8 `weight` and `scales`; plain ones only `weight`.
+/// A float matrix [out, in] as most projects keep it, in one piece or cut into several.
+struct FloatMatrix {
+  std::vector<TensorView> pieces;
+  bool along_inputs = false;  // pieces are runs of inputs; else runs of outputs
+  int paired_head = 0;        // width of heads whose outputs stand in RoPE's pairs (0, d/2, 1, d/2 + 1, ...)
+  std::int64_t in() const;
+  std::int64_t out() const;
+};
+
+/// One parameter. xAI's quantised ones have i8 `weight` and `scales`, plain ones only `weight`; float
+/// matrices are packed as they are read.
 struct CheckpointTensor {
   std::string path;  // "transformer/decoder_layer_3/moe/linear/w": xAI's names are the canonical ones
   std::string file;  // where it lies, for messages
   TensorView weight;
   TensorView scales;
+  std::vector<FloatMatrix> matrices = {};  // instead of both: one an expert, or one
+
+  std::size_t bytes() const;
+  std::size_t parameters() const;
+  /// The arrays it consists of; those of one expert if `expert` is not negative and it has experts.
+  std::vector<TensorView> arrays(int expert = -1) const;
 };
 
 class Checkpoint {

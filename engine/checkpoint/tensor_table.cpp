@@ -1,62 +1,56 @@
 #include "engine/checkpoint/tensor_table.h"
 
 #include <algorithm>
-#include <array>
+
+#include "engine/models/model.h"
 
 namespace grokd {
 namespace {
 
-std::vector<TensorSpec> layer_tensors(const ModelConfig& c, int layer) {
+void add_feed_forward(std::vector<TensorSpec>& table, const std::string& path,
+                      std::vector<std::int64_t> experts, std::int64_t e, std::int64_t f, std::int64_t g) {
+  const auto shape = [&](std::int64_t in, std::int64_t out) {
+    std::vector<std::int64_t> dims = experts;
+    dims.insert(dims.end(), {in, out});
+    return dims;
+  };
+  table.push_back({path + "linear/w", shape(e, f), shape(1, f)});
+  table.push_back({path + "linear_1/w", shape(f, e), shape(g, e)});
+  table.push_back({path + "linear_v/w", shape(e, f), shape(1, f)});
+}
+
+void add_layer(std::vector<TensorSpec>& table, const ModelConfig& c, int layer) {
   const std::string p = "transformer/decoder_layer_" + std::to_string(layer) + "/";
-  const std::int64_t e = c.emb_size, f = c.ffn_size, x = c.num_experts, g = c.scale_groups;
+  const std::int64_t e = c.emb_size, x = c.num_experts, g = c.scale_groups;
   const std::int64_t q = std::int64_t{c.num_q_heads} * c.key_size,
                      kv = std::int64_t{c.num_kv_heads} * c.key_size;
-  return {
-      {p + "moe/linear/w", {x, e, f}, {x, 1, f}},
-      {p + "moe/linear_1/w", {x, f, e}, {x, g, e}},
-      {p + "moe/linear_v/w", {x, e, f}, {x, 1, f}},
-      {p + "multi_head_attention/key/w", {e, kv}, {1, kv}},
-      {p + "multi_head_attention/linear/w", {q, e}, {g, e}},
-      {p + "multi_head_attention/query/w", {e, q}, {1, q}},
-      {p + "multi_head_attention/value/w", {e, kv}, {1, kv}},
-      {p + "rms_norm/scale", {e}, {}},
-      {p + "rms_norm_1/scale", {e}, {}},
-      {p + "rms_norm_2/scale", {e}, {}},
-      {p + "rms_norm_3/scale", {e}, {}},
-      {p + "router/w", {e, x}, {}},
-  };
+  if (c.dense_ffn_size > 0) add_feed_forward(table, p + "dense/", {}, e, c.dense_ffn_size, g);
+  add_feed_forward(table, p + "moe/", {x}, e, c.ffn_size, g);
+  table.push_back({p + "multi_head_attention/key/w", {e, kv}, {1, kv}});
+  table.push_back({p + "multi_head_attention/linear/w", {q, e}, {g, e}});
+  table.push_back({p + "multi_head_attention/query/w", {e, q}, {1, q}});
+  table.push_back({p + "multi_head_attention/value/w", {e, kv}, {1, kv}});
+  table.push_back({p + "rms_norm/scale", {e}, {}});
+  if (c.post_norms) table.push_back({p + "rms_norm_1/scale", {e}, {}});
+  table.push_back({p + "rms_norm_2/scale", {e}, {}});
+  if (c.post_norms) table.push_back({p + "rms_norm_3/scale", {e}, {}});
+  if (c.num_experts > 1) table.push_back({p + "router/w", {e, x}, {}});
 }
-
-std::vector<TensorSpec> grok1_tensors(const ModelConfig& c) {
-  std::vector<TensorSpec> table = {
-      {"language_model/in_out_embed/embeddings", {c.vocab_size, c.emb_size}, {}},
-      {"language_model/rms_norm/scale", {c.emb_size}, {}},
-  };
-  std::vector<int> order(static_cast<std::size_t>(c.num_layers));
-  for (int layer = 0; layer < c.num_layers; ++layer) order[static_cast<std::size_t>(layer)] = layer;
-  std::sort(order.begin(), order.end(), [](int a, int b) { return std::to_string(a) < std::to_string(b); });
-  for (const int layer : order) {
-    for (TensorSpec& spec : layer_tensors(c, layer)) table.push_back(std::move(spec));
-  }
-  return table;
-}
-
-struct Architecture {
-  std::string_view model_type;
-  std::vector<TensorSpec> (*tensors)(const ModelConfig&);
-};
-
-constexpr std::array<Architecture, 1> kArchitectures = {{{"grok-1", grok1_tensors}}};
 
 }  // namespace
 
-std::vector<TensorSpec> tensor_table(const ModelConfig& config) {
-  std::string known;
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.model_type == config.model_type) return architecture.tensors(config);
-    known += (known.empty() ? "" : ", ") + std::string(architecture.model_type);
-  }
-  throw ConfigError("model_type \"" + config.model_type + "\" is not known (known: " + known + ")");
+std::vector<TensorSpec> tensor_table(const ModelConfig& c) {
+  find_architecture(c.model_type);
+  std::vector<TensorSpec> table;
+  table.push_back({"language_model/in_out_embed/embeddings", {c.vocab_size, c.emb_size}, {}});
+  if (!c.tied_embeddings)
+    table.push_back({"language_model/out_embed/embeddings", {c.vocab_size, c.emb_size}, {}});
+  table.push_back({"language_model/rms_norm/scale", {c.emb_size}, {}});
+  std::vector<int> order(static_cast<std::size_t>(c.num_layers));
+  for (int layer = 0; layer < c.num_layers; ++layer) order[static_cast<std::size_t>(layer)] = layer;
+  std::sort(order.begin(), order.end(), [](int a, int b) { return std::to_string(a) < std::to_string(b); });
+  for (const int layer : order) add_layer(table, c, layer);
+  return table;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

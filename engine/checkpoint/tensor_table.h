@@ -17,7 +17,7 @@ struct TensorSpec {
 };
 
 /// In the order of xAI's files: plain string order of the module names, so layer 10 comes before layer 2.
-/// Throws ConfigError for an unknown config.model_type.
+/// Throws ConfigError for an unknown config.model_type. Parts that the configuration leaves out (norms, router, a separate output embedding) have no row.
 std::vector<TensorSpec> tensor_table(const ModelConfig& config);
 
 /// "[8, 6144, 32768]"

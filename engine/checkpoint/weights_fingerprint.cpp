@@ -28,9 +28,9 @@ std::string weights_fingerprint(const Checkpoint& checkpoint) {
   constexpr std::size_t kSampledBytes = 4096;
   Hash hash;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    const auto* bytes = reinterpret_cast<const char*>(tensor.weight.data);
+    const TensorView first = tensor.arrays().front();
     hash.add(tensor.path);
-    hash.add({bytes, std::min(kSampledBytes, tensor.weight.bytes())});
+    hash.add({reinterpret_cast<const char*>(first.data), std::min(kSampledBytes, first.bytes())});
   }
   return hash.hex8();
 }

@@ -1,7 +1,9 @@
 #include "engine/models/block_source.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "engine/models/float_matrix.h"
 #include "engine/models/weights.h"
 
 namespace grokd {
@@ -11,51 +13,77 @@ using kernels::LinearSource;
 
 namespace {
 
-std::size_t tensor_bytes(const CheckpointTensor& tensor) {
-  return tensor.weight.bytes() + tensor.scales.bytes();
+std::span<const std::byte> bytes_of(const TensorView& array) { return {array.data, array.bytes()}; }
+
+/// The parts of a tensor that belong to one expert; nothing when there are none.
+std::vector<std::span<const std::byte>> expert_parts(const CheckpointTensor& tensor, int expert) {
+  std::vector<std::span<const std::byte>> parts;
+  if (tensor.matrices.size() > 1) {
+    for (const TensorView& piece : tensor.arrays(expert)) parts.push_back(bytes_of(piece));
+  } else if (tensor.weight.shape.size() == 3) {
+    const std::size_t bytes = tensor.weight.bytes() / static_cast<std::size_t>(tensor.weight.shape[0]);
+    parts.push_back(bytes_of(tensor.weight).subspan(bytes * static_cast<std::size_t>(expert), bytes));
+  }
+  return parts;
 }
 
-/// The part of a tensor that belongs to one expert; nothing when there are none.
-std::span<const std::byte> expert_part(const CheckpointTensor& tensor, int expert) {
-  const std::span<const std::byte> all(tensor.weight.data, tensor.weight.bytes());
-  if (tensor.weight.shape.size() < 3) return {};
-  const std::size_t bytes = all.size() / static_cast<std::size_t>(tensor.weight.shape[0]);
-  return all.subspan(bytes * static_cast<std::size_t>(expert), bytes);
+void will_read_all(const Checkpoint& checkpoint, const CheckpointTensor& tensor, int expert) {
+  for (const TensorView& array : tensor.arrays(expert))
+    checkpoint.will_read(tensor, {array.data, array.bytes(), 0, 1});
 }
 
-void will_read(const Checkpoint& checkpoint, const CheckpointTensor& tensor, const LinearSource& source) {
-  const auto& w = source.weight;
-  checkpoint.will_read(tensor, {reinterpret_cast<const std::byte*>(w.data), static_cast<std::size_t>(w.cols),
-                                static_cast<std::size_t>(w.stride), static_cast<std::size_t>(w.rows)});
-}
-
-/// Gives the scales of several tensors a home while views of them are packed.
+/// Gives what views of matrices point to a home while they are packed.
 class Sources {
  public:
   Sources(const Checkpoint& checkpoint, const WeightBlock& block, Shard shard)
       : checkpoint_(checkpoint), block_(block), shard_(shard) {
-    tensors_.reserve(block.tensors.size());
+    quantised_.reserve(block.tensors.size());
+    packed_.reserve(block.tensors.size());
   }
-  LinearSource columns(std::size_t i) { return announced(i, add(i).columns(shard_, block_.expert)); }
-  LinearSource rows(std::size_t i) { return announced(i, add(i).rows(shard_, block_.expert)); }
+  LinearSource columns(std::size_t i) {
+    if (tensor(i).matrices.empty()) return announced(i, add(i).columns(shard_, std::max(0, block_.expert)));
+    will_read_all(checkpoint_, tensor(i), block_.expert);
+    return packed_.emplace_back(pack_outputs(matrix(i), shard_)).source();
+  }
+  LinearSource rows(std::size_t i) {
+    if (tensor(i).matrices.empty()) return announced(i, add(i).rows(shard_, std::max(0, block_.expert)));
+    will_read_all(checkpoint_, tensor(i), block_.expert);
+    return packed_.emplace_back(pack_inputs(matrix(i), shard_, block_.groups)).source();
+  }
 
  private:
-  const QuantisedTensor& add(std::size_t i) {
-    return tensors_.emplace_back(checkpoint_.get(block_.tensors[i]));
+  const CheckpointTensor& tensor(std::size_t i) const { return checkpoint_.get(block_.tensors[i]); }
+  const FloatMatrix& matrix(std::size_t i) const {
+    const auto& matrices = tensor(i).matrices;
+    return matrices[matrices.size() > 1 ? static_cast<std::size_t>(block_.expert) : 0];
   }
+  const QuantisedTensor& add(std::size_t i) { return quantised_.emplace_back(tensor(i)); }
   LinearSource announced(std::size_t i, const LinearSource& source) {
-    will_read(checkpoint_, checkpoint_.get(block_.tensors[i]), source);
+    const auto& w = source.weight;
+    checkpoint_.will_read(tensor(i),
+                          {reinterpret_cast<const std::byte*>(w.data), static_cast<std::size_t>(w.cols),
+                           static_cast<std::size_t>(w.stride), static_cast<std::size_t>(w.rows)});
     return source;
   }
 
   const Checkpoint& checkpoint_;
   const WeightBlock& block_;
   const Shard shard_;
-  std::vector<QuantisedTensor> tensors_;
+  std::vector<QuantisedTensor> quantised_;
+  std::vector<PackedFloats> packed_;
 };
 
-Buffer make_expert(Sources& sources, kernels::Backend& backend, int groups) {
-  const kernels::ExpertSource expert{sources.columns(0), sources.columns(1), sources.rows(2)};
+/// `factor`: of the scales of the second matrix.
+Buffer make_expert(Sources& sources, kernels::Backend& backend, int groups, float factor) {
+  kernels::ExpertSource expert{sources.columns(0), sources.columns(1), sources.rows(2)};
+  std::vector<float> scales;
+  if (factor != 1) {
+    const auto given = expert.down.scales;
+    for (std::ptrdiff_t g = 0; g < given.rows; ++g) {
+      for (std::ptrdiff_t n = 0; n < given.cols; ++n) scales.push_back(given.row(g)[n] * factor);
+    }
+    expert.down.scales = {scales.data(), given.rows, given.cols};
+  }
   return std::move(backend.pack_experts({&expert, 1}, groups).data.front());
 }
 
@@ -97,10 +125,11 @@ Buffer make_block(const Checkpoint& checkpoint, kernels::Backend& backend, const
   const CheckpointTensor& first = checkpoint.get(block.tensors.front());
   switch (block.kind) {
     case BlockKind::floats:
-      checkpoint.will_read(first, {first.weight.data, first.weight.bytes(), 0, 1});
-      return upload_floats(backend, first.weight);
+      will_read_all(checkpoint, first, -1);
+      return first.matrices.empty() ? upload_floats(backend, first.weight)
+                                    : upload_transposed(backend, first.matrices.front());
     case BlockKind::head: {
-      checkpoint.will_read(first, {first.weight.data, first.weight.bytes(), 0, 1});
+      will_read_all(checkpoint, first, -1);
       const std::vector<float> values = widen(first.weight);
       return std::move(backend.pack_head({values.data(), block.out, block.in}).data);
     }
@@ -108,7 +137,7 @@ Buffer make_block(const Checkpoint& checkpoint, kernels::Backend& backend, const
     case BlockKind::linear_in:
       return make_linear(sources, backend, block);
     case BlockKind::expert:
-      return make_expert(sources, backend, block.groups);
+      return make_expert(sources, backend, block.groups, block.down_factor);
   }
   return {};
 }
@@ -121,7 +150,7 @@ BlockProgress::BlockProgress(const Checkpoint& checkpoint, std::span<const Weigh
   }
   for (const auto& [path, uses] : uses_) {
     done_.tensors_total += 1;
-    done_.bytes_total += tensor_bytes(checkpoint.get(path));
+    done_.bytes_total += checkpoint.get(path).bytes();
   }
 }
 
@@ -130,12 +159,12 @@ void BlockProgress::done_with(const WeightBlock& block) {
     const CheckpointTensor& tensor = checkpoint_.get(path);
     const std::lock_guard lock(mutex_);
     if (--uses_[path] > 0) {
-      checkpoint_.done_with(tensor, expert_part(tensor, block.expert));
+      for (const auto part : expert_parts(tensor, block.expert)) checkpoint_.done_with(tensor, part);
       continue;
     }
     checkpoint_.done_with(tensor);
     done_.tensors_done += 1;
-    done_.bytes_done += tensor_bytes(tensor);
+    done_.bytes_done += tensor.bytes();
     if (sink_) sink_(done_);
   }
 }

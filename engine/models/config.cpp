@@ -7,6 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/models/config_fields.h"
+#include "engine/models/hf_config.h"
+
 namespace grokd {
 namespace {
 
@@ -22,73 +25,6 @@ constexpr double kMaxLogitCap = 60;
 std::string config_path(const std::string& model_dir) {
   return (std::filesystem::path(model_dir) / "config.json").string();
 }
-
-/// Typed access to one JSON object; every complaint names the file and the key.
-class Fields {
- public:
-  Fields(std::string where, const json& object) : where_(std::move(where)), object_(object) {
-    if (!object_.is_object()) throw ConfigError(where_ + ": must be a JSON object");
-  }
-  [[noreturn]] void fail(const std::string& key, const std::string& what) const {
-    throw ConfigError(where_ + ": " + key + ": " + what);
-  }
-  bool has(const std::string& key) const { return object_.contains(key); }
-  const json& need(const std::string& key) const {
-    if (!has(key)) fail(key, "missing");
-    return object_.at(key);
-  }
-
-  int integer(const std::string& key, int low, int high) const {
-    return as_integer(key, need(key), low, high);
-  }
-  int integer(const std::string& key, int low, int high, int otherwise) const {
-    return has(key) ? integer(key, low, high) : otherwise;
-  }
-  double number(const std::string& key, double low, double high) const {
-    const json& value = need(key);
-    if (!value.is_number()) fail(key, "must be a number, found " + shortened(value));
-    const double x = value.get<double>();
-    if (!(x >= low && x <= high)) {
-      fail(key, "must be a number between " + json(low).dump() + " and " + json(high).dump() + ", found " +
-                    shortened(value));
-    }
-    return x;
-  }
-  double number(const std::string& key, double low, double high, double otherwise) const {
-    return has(key) ? number(key, low, high) : otherwise;
-  }
-  std::string text(const std::string& key) const {
-    const json& value = need(key);
-    if (!value.is_string()) fail(key, "must be a string, found " + shortened(value));
-    return value.get<std::string>();
-  }
-  std::string text(const std::string& key, const std::string& otherwise) const {
-    return has(key) ? text(key) : otherwise;
-  }
-  bool boolean(const std::string& key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!need(key).is_boolean()) fail(key, "must be true or false, found " + shortened(need(key)));
-    return need(key).get<bool>();
-  }
-  int as_integer(const std::string& key, const json& value, int low, int high) const {
-    const bool fits = value.is_number_integer() && value >= json(low) && value <= json(high);
-    if (!fits) {
-      fail(key, "must be an integer between " + std::to_string(low) + " and " + std::to_string(high) +
-                    ", found " + shortened(value));
-    }
-    return value.get<int>();
-  }
-  std::string child(const std::string& key) const { return where_ + ": " + key; }
-
- private:
-  static std::string shortened(const json& value) {
-    std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-    if (text.size() > 40) text = text.substr(0, 40) + "...";
-    return text;
-  }
-  std::string where_;
-  const json& object_;
-};
 
 /// Width of the expert's hidden layer as Grok-1 derives it: two thirds, rounded up to a multiple of 8.
 int ffn_from_widening(int emb_size, double widening) {
@@ -132,14 +68,35 @@ void read_numbers(const Fields& f, ModelConfig& c) {
   c.rms_norm_eps = f.number("rms_norm_eps", 1e-12, 1, c.rms_norm_eps);
   c.rope_theta = f.number("rope_theta", 1, 1e12, c.rope_theta);
   c.attn_logit_cap = f.number("attn_logit_cap", 0, kMaxLogitCap);
+  c.router_logit_cap = f.number("router_logit_cap", 0, kMaxLogitCap, 0);
+  c.final_logit_cap = f.number("final_logit_cap", 0, kLargest, 0);
 }
 
+/// Keys that Grok-1's files do not have.
+void read_variant(const Fields& f, ModelConfig& c) {
+  const std::string activation = f.text("activation", "gelu");
+  if (activation != "gelu" && activation != "silu") f.fail("activation", "must be gelu or silu");
+  c.activation = activation == "silu" ? kernels::Activation::silu : kernels::Activation::gelu;
+  c.post_norms = f.boolean("post_norms", c.post_norms);
+  c.renormalize_gates = f.boolean("renormalize_gates", c.renormalize_gates);
+  c.tied_embeddings = f.boolean("tied_embeddings", c.tied_embeddings);
+  c.dense_ffn_size = f.integer("dense_ffn_size", 0, 1 << 24, 0);
+  c.sliding_window = f.integer("sliding_window", 0, 1 << 24, 0);
+  c.attn_temperature_len = f.integer("attn_temperature_len", 0, 1 << 24, 0);
+  if (f.has("rope_scaling")) c.rope_scaling = read_rope_scaling(f, "rope_scaling", 0);
+  c.chat_format = f.text("chat_format", "");
+  if (!f.has("more_eos")) return;
+  for (const json& id : f.need("more_eos"))
+    c.more_eos.push_back(f.as_integer("more_eos", id, 0, c.vocab_size - 1));
+}
+
+/// -1: the model has none.
 void read_tokens(const Fields& f, ModelConfig& c) {
   const int last = c.vocab_size - 1;
-  c.pad_token = f.integer("pad_token", 0, last, c.pad_token);
-  c.bos_token = f.integer("bos_token", 0, last, c.bos_token);
-  c.eos_token = f.integer("eos_token", 0, last, c.eos_token);
-  c.unk_token = f.integer("unk_token", 0, last, c.unk_token);
+  c.pad_token = f.integer("pad_token", -1, last, c.pad_token);
+  c.bos_token = f.integer("bos_token", -1, last, c.bos_token);
+  c.eos_token = f.integer("eos_token", -1, last, c.eos_token);
+  c.unk_token = f.integer("unk_token", -1, last, c.unk_token);
   c.add_bos = f.boolean("add_bos", c.add_bos);
   if (!f.has("special_tokens")) return;
   const json& table = f.need("special_tokens");
@@ -193,7 +150,14 @@ void check_relations(const Fields& f, const ModelConfig& c) {
   if (c.num_selected_experts > c.num_experts) {
     f.fail("num_selected_experts", "more than num_experts (" + std::to_string(c.num_experts) + ")");
   }
+  if (c.attn_temperature_len == 1) f.fail("attn_temperature_len", "must be 0 or at least 2");
+  if (c.attn_temperature_len > 0 && c.sequence_len > c.attn_temperature_len) {
+    const double largest = std::log(c.sequence_len) / std::log(c.attn_temperature_len);
+    if (c.attn_logit_cap * largest > kMaxLogitCap)
+      f.fail("attn_temperature_len", "lets capped scores grow beyond 60 within the context");
+  }
   check_groups(f, c, "attention output", c.num_q_heads * c.key_size);
+  if (c.dense_ffn_size > 0) check_groups(f, c, "dense MLP's second matrix", c.dense_ffn_size);
   check_groups(f, c, "experts' second matrix", c.ffn_size);
 }
 
@@ -246,6 +210,23 @@ ordered_json chat_json(const ChatFormat& chat) {
           {"stop_token_ids", chat.stop_token_ids}};
 }
 
+/// Only what differs from Grok-1.
+void add_variant(const ModelConfig& c, ordered_json& j) {
+  const ModelConfig grok1;
+  if (c.router_logit_cap != 0) j["router_logit_cap"] = c.router_logit_cap;
+  if (c.final_logit_cap != 0) j["final_logit_cap"] = c.final_logit_cap;
+  if (c.activation != grok1.activation) j["activation"] = "silu";
+  if (c.post_norms != grok1.post_norms) j["post_norms"] = c.post_norms;
+  if (c.renormalize_gates != grok1.renormalize_gates) j["renormalize_gates"] = c.renormalize_gates;
+  if (c.tied_embeddings != grok1.tied_embeddings) j["tied_embeddings"] = c.tied_embeddings;
+  if (c.dense_ffn_size != 0) j["dense_ffn_size"] = c.dense_ffn_size;
+  if (c.sliding_window != 0) j["sliding_window"] = c.sliding_window;
+  if (c.attn_temperature_len != 0) j["attn_temperature_len"] = c.attn_temperature_len;
+  if (!(c.rope_scaling == kernels::RopeScaling{})) j["rope_scaling"] = rope_scaling_json(c.rope_scaling);
+  if (!c.chat_format.empty()) j["chat_format"] = c.chat_format;
+  if (!c.more_eos.empty()) j["more_eos"] = c.more_eos;
+}
+
 ordered_json config_json(const ModelConfig& c) {
   ordered_json j = {{"format", kFormat},
                     {"model_type", c.model_type},
@@ -282,6 +263,7 @@ ordered_json config_json(const ModelConfig& c) {
     j["experts_per_group"] = c.experts_per_group;
   }
   if (c.chat.present) j["chat_template"] = chat_json(c.chat);
+  add_variant(c, j);
   return j;
 }
 
@@ -296,6 +278,12 @@ ModelConfig load_model_config(const std::string& model_dir) {
   const std::string path = config_path(model_dir);
   const json document = parse_file(path);
   const Fields fields(path, document);
+  if (!fields.has("format") && is_hf_config(document)) {
+    ModelConfig config = read_hf_config(path, document);
+    if (config.name.empty()) config.name = folder_name(model_dir);
+    check_relations(fields, config);
+    return config;
+  }
   if (const std::string format = fields.text("format"); format != kFormat) {
     fields.fail("format", "must be \"" + std::string(kFormat) + "\", found \"" + format + "\"");
   }
@@ -307,6 +295,7 @@ ModelConfig load_model_config(const std::string& model_dir) {
   read_sizes(fields, config);
   read_router(fields, config);
   read_numbers(fields, config);
+  read_variant(fields, config);
   read_tokens(fields, config);
   config.chat = read_chat(fields, config.vocab_size);
   check_relations(fields, config);

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/tensor.h"
+#include "kernels/backend.h"
+#include "kernels/rope_scaling.h"
 
 namespace grokd {
 
@@ -36,7 +37,7 @@ struct ModelConfig {
   int num_kv_heads = 0;
   int key_size = 0;
   int ffn_size = 0;
-  int num_experts = 0;
+  int num_experts = 0;  // 1: a dense model, without a router
   int num_selected_experts = 2;
   bool hash_router = false;  // config.json: "router": "hash"; the router's weights are then not used
   int router_groups = 0, experts_per_group = 0;  // of the hash router; their product is num_experts
@@ -48,11 +49,23 @@ struct ModelConfig {
   double output_multiplier = 1;     // config.json: output_multiplier_scale
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000;
-  double attn_logit_cap = 0;  // 0 = none
+  double attn_logit_cap = 0;    // 0 = none
+  double router_logit_cap = 0;  // 0 = none
+  double final_logit_cap = 0;   // 0 = none
+  kernels::Activation activation = kernels::Activation::gelu;
+  bool post_norms = true;          // norms after attention and after the experts too
+  bool renormalize_gates = false;  // gates of the chosen experts sum to 1
+  bool tied_embeddings = true;     // the output embedding is the input's
+  int dense_ffn_size = 0;          // inner width of a dense MLP beside the experts, 0 = none
+  int sliding_window = 0;          // keys a query sees, its own included; 0 = all
+  int attn_temperature_len = 0;    // scores of later positions grow; 0 = never
+  kernels::RopeScaling rope_scaling;
   TokenId pad_token = 0, bos_token = 1, eos_token = 2, unk_token = 3;
   bool add_bos = false;
   std::map<std::string, TokenId> special_tokens;
   ChatFormat chat;
+  std::string chat_format;                    // a built-in format by name; "" = chat, or none
+  std::vector<TokenId> more_eos;              // further ids that end an answer
   std::string tokenizer = "tokenizer.model";  // file in the model's folder
   std::string checkpoint = "ckpt-0";          // folder in the model's folder
 };

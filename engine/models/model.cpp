@@ -2,14 +2,16 @@
 
 #include <string>
 
-#include "engine/models/grok1.h"
+#include "engine/models/decoder.h"
 
 namespace grokd {
 
 namespace {
 
 constexpr Architecture kArchitectures[] = {
-    {"grok-1", grok1_blocks, load_grok1},
+    {"grok-1", decoder_blocks, load_decoder},  {"grok-2", decoder_blocks, load_decoder},
+    {"mixtral", decoder_blocks, load_decoder}, {"mistral", decoder_blocks, load_decoder},
+    {"llama", decoder_blocks, load_decoder},
 };
 
 }  // namespace

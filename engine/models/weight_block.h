@@ -30,6 +30,7 @@ struct WeightBlock {
   int layer = -1, slot = 0;          // where the architecture puts it
   int expert = 0;
   int in = 0, out = 0, groups = 1;  // of this rank; head: width, vocabulary; expert: width, its inner width
+  float down_factor = 1;            // expert: what the scales of its second matrix are multiplied by
 };
 
 /// Bytes of a block in the CPU backend's layout.

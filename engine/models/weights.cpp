@@ -35,30 +35,41 @@ float from_f16(std::uint16_t h) {
 
 }  // namespace
 
-std::vector<float> widen(const TensorView& tensor) {
-  const std::size_t n = tensor.bytes() / dtype_bytes(tensor.dtype);
-  std::vector<float> values(n);
-  switch (tensor.dtype) {
+void widen(DType type, const std::byte* data, std::span<float> values) {
+  const std::size_t n = values.size();
+  switch (type) {
     case DType::f32:
-      std::memcpy(values.data(), tensor.data, n * sizeof(float));
+      std::memcpy(values.data(), data, n * sizeof(float));
       break;
     case DType::bf16:
       for (std::size_t i = 0; i < n; ++i) {
-        values[i] = std::bit_cast<float>(std::uint32_t{load_raw<std::uint16_t>(tensor.data, i)} << 16);
+        values[i] = std::bit_cast<float>(std::uint32_t{load_raw<std::uint16_t>(data, i)} << 16);
       }
       break;
     case DType::f16:
-      for (std::size_t i = 0; i < n; ++i) values[i] = from_f16(load_raw<std::uint16_t>(tensor.data, i));
+      for (std::size_t i = 0; i < n; ++i) values[i] = from_f16(load_raw<std::uint16_t>(data, i));
       break;
     case DType::i8:
-      for (std::size_t i = 0; i < n; ++i) values[i] = load_raw<std::int8_t>(tensor.data, i);
+      for (std::size_t i = 0; i < n; ++i) values[i] = load_raw<std::int8_t>(data, i);
+      break;
+    case DType::q8_0:
+      for (std::size_t i = 0; i < n; i += 32) {
+        const std::byte* block = data + run_bytes(type, i);
+        const float scale = from_f16(load_raw<std::uint16_t>(block, 0));
+        for (std::size_t j = 0; j < 32; ++j) values[i + j] = load_raw<std::int8_t>(block + 2, j) * scale;
+      }
       break;
   }
+}
+
+std::vector<float> widen(const TensorView& tensor) {
+  std::vector<float> values(tensor.count());
+  widen(tensor.dtype, tensor.data, values);
   return values;
 }
 
 kernels::Buffer upload_floats(kernels::Backend& backend, const TensorView& tensor) {
-  const std::size_t n = tensor.bytes() / dtype_bytes(tensor.dtype);
+  const std::size_t n = tensor.count();
   kernels::Buffer buffer = backend.allocate(n * sizeof(float));
   if (tensor.dtype == DType::f32) {
     backend.upload(buffer.data(), tensor.data, tensor.bytes());

@@ -9,7 +9,9 @@
 
 namespace grokd {
 
-/// All values of an f32, bf16 or f16 array as aligned f32.
+/// values.size() values as f32; q8_0: a multiple of 32.
+void widen(DType type, const std::byte* data, std::span<float> values);
+/// All values of an array as aligned f32.
 std::vector<float> widen(const TensorView& tensor);
 
 /// A plain f32 copy on the device, [n].

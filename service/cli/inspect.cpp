@@ -26,8 +26,8 @@ struct Totals {
 Totals totals_of(const Checkpoint& checkpoint) {
   Totals totals;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    totals.parameters += tensor.weight.bytes() / dtype_bytes(tensor.weight.dtype);
-    totals.bytes += tensor.weight.bytes() + tensor.scales.bytes();
+    totals.parameters += tensor.parameters();
+    totals.bytes += tensor.bytes();
   }
   return totals;
 }
@@ -62,10 +62,22 @@ ordered_json array_json(const TensorView& view) {
   return {{"dtype", dtype_name(view.dtype)}, {"shape", view.shape}, {"bytes", view.bytes()}};
 }
 
+/// A float matrix that is cut or has experts is summed up as if it lay in one piece.
+TensorView whole(const CheckpointTensor& tensor) {
+  if (tensor.matrices.empty()) return tensor.weight;
+  TensorView view = tensor.matrices.front().pieces.front();
+  view.shape = {tensor.matrices.front().out(), tensor.matrices.front().in()};
+  if (tensor.matrices.size() > 1)
+    view.shape.insert(view.shape.begin(), static_cast<std::int64_t>(tensor.matrices.size()));
+  return view;
+}
+
+ordered_json weight_json(const CheckpointTensor& tensor) { return array_json(whole(tensor)); }
+
 void print_json(const ModelConfig& config, const Checkpoint& checkpoint) {
   ordered_json tensors = ordered_json::array();
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    ordered_json row = {{"path", tensor.path}, {"file", tensor.file}, {"weight", array_json(tensor.weight)}};
+    ordered_json row = {{"path", tensor.path}, {"file", tensor.file}, {"weight", weight_json(tensor)}};
     if (tensor.scales.present()) row["scales"] = array_json(tensor.scales);
     tensors.push_back(std::move(row));
   }
@@ -91,9 +103,8 @@ void print_text(const ModelConfig& config, const Checkpoint& checkpoint) {
   }
   std::printf("\n");
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    std::printf("%-60s %-24s %-20s %14zu bytes\n", tensor.path.c_str(), array_text(tensor.weight).c_str(),
-                tensor.scales.present() ? array_text(tensor.scales).c_str() : "",
-                tensor.weight.bytes() + tensor.scales.bytes());
+    std::printf("%-60s %-24s %-20s %14zu bytes\n", tensor.path.c_str(), array_text(whole(tensor)).c_str(),
+                tensor.scales.present() ? array_text(tensor.scales).c_str() : "", tensor.bytes());
   }
   const Totals totals = totals_of(checkpoint);
   std::printf("\n%zu tensors, %zu parameters, %zu bytes\n", checkpoint.tensors().size(), totals.parameters,

@@ -1,12 +1,14 @@
-#include "engine/models/grok1.h"
+#include "engine/models/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <thread>
 
-#include "engine/models/grok1_slots.h"
+#include "engine/models/decoder_slots.h"
 #include "engine/models/hash_router.h"
 #include "engine/models/weights.h"
+#include "kernels/reference/elementary.h"
 #include "kernels/rope_table.h"
 
 namespace grokd {
@@ -27,6 +29,7 @@ struct Layer {
   kernels::LinearWeights attention_out;
   Buffer router;  // [D, E]
   kernels::ExpertWeights experts;
+  kernels::ExpertWeights dense;  // empty where there is none
 };
 
 struct Weights {
@@ -40,12 +43,14 @@ struct Weights {
 struct Scratch {
   Buffer h, normed, qkv, attended, y;
   Buffer expert, gate;
+  Buffer first_expert, whole_gate;  // [T] 0 and 1: the choice where there is none
+  Buffer dense;                     // [T, D]
   QuantisedBuffer x, queries, attended_codes, last;
 };
 
-class Grok1 final : public Model {
+class Decoder final : public Model {
  public:
-  Grok1(Weights weights, const ModelSetup& setup);
+  Decoder(Weights weights, const ModelSetup& setup);
   void forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<float> logits,
                ForwardObserver* observer) override;
 
@@ -59,7 +64,8 @@ class Grok1 final : public Model {
   void run_ops(const Pass& pass);
   void attention(const Layer& layer, const Batch& batch, const KvLayer& kv, MatrixView<float> y);
   void choose_by_hash(const Batch& batch);
-  void mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y);
+  ExpertChoice first_for_all() const;
+  void feed_forward(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y);
   void allocate_scratch(const ModelSetup& setup);
   MatrixView<float> view(const Buffer& buffer, int cols) const { return {buffer.as<float>(), tokens_, cols}; }
 
@@ -68,24 +74,38 @@ class Grok1 final : public Model {
   kernels::Communicator& group_;
   Weights weights_;
   kernels::RopeTable rope_;
+  Buffer temperature_;  // [positions], empty where there is none
   Scratch scratch_;
   std::vector<std::int32_t> hash_experts_;  // of a step's tokens, where the router is a hash
   int heads_, kv_heads_;                    // of this rank
   int tokens_ = 0;                          // rows of the step being run
 };
 
-Grok1::Grok1(Weights weights, const ModelSetup& setup)
+/// log(p) / log(length) for positions p beyond `length`, else 1.
+Buffer make_temperatures(kernels::Backend& backend, int length, int positions) {
+  if (length == 0) return {};
+  std::vector<float> factors(static_cast<std::size_t>(positions), 1.0f);
+  for (int p = length + 1; p < positions; ++p)
+    factors[static_cast<std::size_t>(p)] = static_cast<float>(kernels::log_f64(p) / kernels::log_f64(length));
+  Buffer buffer = backend.allocate(factors.size() * sizeof(float));
+  backend.upload(buffer.data(), factors.data(), buffer.bytes());
+  return buffer;
+}
+
+Decoder::Decoder(Weights weights, const ModelSetup& setup)
     : config_(setup.config),
       backend_(setup.backend),
       group_(setup.group),
       weights_(std::move(weights)),
-      rope_(kernels::make_rope_table(backend_, config_.rope_theta, config_.key_size, setup.context)),
+      rope_(kernels::make_rope_table(backend_, config_.rope_theta, config_.key_size, setup.context,
+                                     config_.rope_scaling)),
+      temperature_(make_temperatures(backend_, config_.attn_temperature_len, setup.context)),
       heads_(config_.num_q_heads / group_.size()),
       kv_heads_(config_.num_kv_heads / group_.size()) {
   allocate_scratch(setup);
 }
 
-void Grok1::allocate_scratch(const ModelSetup& setup) {
+void Decoder::allocate_scratch(const ModelSetup& setup) {
   const int tokens = setup.max_batch_tokens;
   auto floats = [&](std::size_t cols) { return backend_.allocate(sizeof(float) * tokens * cols); };
   const int attended = heads_ * config_.key_size;
@@ -98,9 +118,13 @@ void Grok1::allocate_scratch(const ModelSetup& setup) {
   scratch_.gate = floats(config_.num_selected_experts);
   if (config_.hash_router) {
     hash_experts_.resize(static_cast<std::size_t>(tokens));
-    const std::vector<float> ones(hash_experts_.size(), 1.0f);
-    backend_.upload(scratch_.gate.data(), ones.data(), sizeof(float) * ones.size());
   }
+  scratch_.first_expert = floats(1);  // zeroed
+  scratch_.whole_gate = floats(1);
+  const std::vector<float> ones(static_cast<std::size_t>(tokens), 1.0f);
+  backend_.upload(scratch_.whole_gate.data(), ones.data(), scratch_.whole_gate.bytes());
+  if (config_.hash_router) backend_.upload(scratch_.gate.data(), ones.data(), sizeof(float) * ones.size());
+  if (config_.dense_ffn_size > 0) scratch_.dense = floats(config_.emb_size);
   scratch_.x = backend_.allocate_quantised(tokens, config_.emb_size, 1);
   scratch_.queries = backend_.allocate_quantised(tokens * heads_, config_.key_size, 1);
   scratch_.attended_codes =
@@ -115,20 +139,22 @@ void Grok1::allocate_scratch(const ModelSetup& setup) {
                     .head_size = config_.key_size,
                     .experts = config_.num_experts,
                     .per_token = config_.num_selected_experts,
-                    .ffn = config_.ffn_size / group_.size(),
+                    .ffn = std::max(config_.ffn_size, config_.dense_ffn_size) / group_.size(),
                     .groups = config_.scale_groups / group_.size(),
                     .vocab = config_.vocab_size,
                     .positions = setup.context});
 }
 
-void Grok1::attention(const Layer& layer, const Batch& batch, const KvLayer& kv, MatrixView<float> y) {
+void Decoder::attention(const Layer& layer, const Batch& batch, const KvLayer& kv, MatrixView<float> y) {
   const MatrixView<float> qkv = view(scratch_.qkv, (heads_ + 2 * kv_heads_) * config_.key_size);
   const MatrixView<float> attended = view(scratch_.attended, heads_ * config_.key_size);
   const Quantised queries = scratch_.queries.view(tokens_ * heads_);
   const Quantised codes = scratch_.attended_codes.view(tokens_);
   const kernels::AttentionShape shape{.heads = heads_,
                                       .multiplier = static_cast<float>(config_.attn_output_multiplier),
-                                      .cap = static_cast<float>(config_.attn_logit_cap)};
+                                      .cap = static_cast<float>(config_.attn_logit_cap),
+                                      .window = config_.sliding_window,
+                                      .temperature = temperature_.as<float>()};
   backend_.linear(scratch_.x.view(tokens_), layer.query_key_value, qkv);
   backend_.rope_store(qkv, batch.sequences, rope_, kv, heads_, queries);
   backend_.attention(queries, batch.sequences, kv, shape, attended);
@@ -138,7 +164,7 @@ void Grok1::attention(const Layer& layer, const Batch& batch, const KvLayer& kv,
 }
 
 /// The same in every layer.
-void Grok1::choose_by_hash(const Batch& batch) {
+void Decoder::choose_by_hash(const Batch& batch) {
   for (const kernels::SequenceRows& sequence : batch.sequences) {
     for (int i = 0; i < sequence.rows; ++i) {
       const auto row = static_cast<std::size_t>(sequence.first_row + i);
@@ -149,20 +175,30 @@ void Grok1::choose_by_hash(const Batch& batch) {
   backend_.upload(scratch_.expert.data(), hash_experts_.data(), sizeof(std::int32_t) * batch.ids.size());
 }
 
-void Grok1::mixture(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y) {
-  const MatrixView<const float> router(layer.router.as<float>(), config_.emb_size, config_.num_experts);
-  if (!config_.hash_router) {
-    backend_.route(view(scratch_.normed, config_.emb_size), router, 0, false, choice);
-    if (config_.expert_pruning_ratio > 0) {
+/// The only expert, or the dense MLP, for every row.
+ExpertChoice Decoder::first_for_all() const {
+  return {scratch_.first_expert.as<std::int32_t>(), scratch_.whole_gate.as<float>(), tokens_, 1};
+}
+
+void Decoder::feed_forward(const Layer& layer, const ExpertChoice& choice, MatrixView<float> y) {
+  if (config_.num_experts > 1 && !config_.hash_router) {
+    const MatrixView<const float> router(layer.router.as<float>(), config_.emb_size, config_.num_experts);
+    backend_.route(view(scratch_.normed, config_.emb_size), router,
+                   static_cast<float>(config_.router_logit_cap), config_.renormalize_gates, choice);
+    if (config_.expert_pruning_ratio > 0)
       backend_.prune(choice, static_cast<float>(config_.expert_pruning_ratio));
-    }
   }
   backend_.experts(scratch_.x.view(tokens_), choice, layer.experts, y);
   group_.sum(y);
+  if (layer.dense.experts == 0) return;
+  const MatrixView<float> dense = view(scratch_.dense, config_.emb_size);
+  backend_.experts(scratch_.x.view(tokens_), first_for_all(), layer.dense, dense);
+  group_.sum(dense);
+  backend_.residual_norm(dense, nullptr, 0, y);  // y += dense
 }
 
-void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<float> logits,
-                    ForwardObserver* observer) {
+void Decoder::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<float> logits,
+                      ForwardObserver* observer) {
   tokens_ = batch.tokens();
   if (config_.hash_router) choose_by_hash(batch);  // from the host: no part of what is recorded
   if (observer != nullptr) return run_ops({batch, kv, logits, observer});
@@ -170,7 +206,7 @@ void Grok1::forward(const Batch& batch, std::span<const KvLayer> kv, MatrixView<
   backend_.run_step({batch.ids, batch.sequences, batch.logit_rows}, [this, &pass] { run_ops(pass); });
 }
 
-void Grok1::run_ops(const Pass& pass) {
+void Decoder::run_ops(const Pass& pass) {
   const auto& [batch, kv, logits, observer] = pass;
   const int width = config_.emb_size;
   const float eps = static_cast<float>(config_.rms_norm_eps);
@@ -178,8 +214,9 @@ void Grok1::run_ops(const Pass& pass) {
   const MatrixView<float> normed = view(scratch_.normed, width);
   const MatrixView<float> y = view(scratch_.y, width);
   const Quantised x = scratch_.x.view(tokens_);
-  const ExpertChoice choice{scratch_.expert.as<std::int32_t>(), scratch_.gate.as<float>(), tokens_,
+  const ExpertChoice routed{scratch_.expert.as<std::int32_t>(), scratch_.gate.as<float>(), tokens_,
                             config_.num_selected_experts};
+  const ExpertChoice choice = config_.num_experts > 1 ? routed : first_for_all();
   const MatrixView<const float> table(weights_.embeddings.as<float>(), config_.vocab_size, width);
   backend_.embed(batch.ids, table, static_cast<float>(config_.embedding_multiplier), h);
   backend_.norm_quantise(h, {}, weights_.layers[0].norm.as<float>(), eps, {}, x);
@@ -188,7 +225,7 @@ void Grok1::run_ops(const Pass& pass) {
     attention(layer, batch, kv[i], y);
     backend_.residual_norm_quantise(y, layer.norm_1.as<float>(), h, layer.norm_2.as<float>(), eps, normed, x);
     if (observer) observer->after_attention(i, h);
-    mixture(layer, choice, y);
+    feed_forward(layer, choice, y);
     if (i + 1 < config_.num_layers) {
       const float* next = weights_.layers[i + 1].norm.as<float>();
       backend_.residual_norm_quantise(y, layer.norm_3.as<float>(), h, next, eps, {}, x);
@@ -200,7 +237,8 @@ void Grok1::run_ops(const Pass& pass) {
   if (batch.logit_rows.empty() || group_.rank() != 0) return;  // the output embedding is rank 0's
   const Quantised last = scratch_.last.view(static_cast<int>(batch.logit_rows.size()));
   backend_.norm_quantise(h, batch.logit_rows, weights_.final_norm.as<float>(), eps, {}, last);
-  backend_.logits(last, weights_.head, static_cast<float>(config_.output_multiplier), 0, logits);
+  backend_.logits(last, weights_.head, static_cast<float>(config_.output_multiplier),
+                  static_cast<float>(config_.final_logit_cap), logits);
 }
 
 void place(Layer& layer, const WeightBlock& block, Buffer data) {
@@ -229,6 +267,9 @@ void place(Layer& layer, const WeightBlock& block, Buffer data) {
     case Slot::expert:
       layer.experts.data[static_cast<std::size_t>(block.expert)] = std::move(data);
       return;
+    case Slot::dense:
+      layer.dense.data.front() = std::move(data);
+      return;
     default:
       throw std::logic_error(block.name + " belongs to no layer");
   }
@@ -253,22 +294,25 @@ void place(Weights& weights, const WeightBlock& block, Buffer data) {
 
 }  // namespace
 
-std::unique_ptr<Model> load_grok1(BlockSource& source, const ModelSetup& setup) {
+std::unique_ptr<Model> load_decoder(BlockSource& source, const ModelSetup& setup) {
   const std::vector<WeightBlock> blocks =
-      grok1_blocks(setup.config, {setup.group.rank(), setup.group.size()});
+      decoder_blocks(setup.config, {setup.group.rank(), setup.group.size()});
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(setup.config.num_layers));
   for (const WeightBlock& b : blocks) {
-    if (static_cast<Slot>(b.slot) != Slot::expert) continue;
-    kernels::ExpertWeights& experts = weights.layers[static_cast<std::size_t>(b.layer)].experts;
-    experts.experts = setup.config.num_experts;
+    if (b.kind != BlockKind::expert) continue;
+    Layer& layer = weights.layers[static_cast<std::size_t>(b.layer)];
+    const bool dense = static_cast<Slot>(b.slot) == Slot::dense;
+    const int count = dense ? 1 : setup.config.num_experts;
+    kernels::ExpertWeights& experts = dense ? layer.dense : layer.experts;
+    experts.experts = count, experts.activation = setup.config.activation;
     experts.width = b.in, experts.ffn = b.out, experts.groups = b.groups;
-    experts.data.resize(static_cast<std::size_t>(setup.config.num_experts));
+    experts.data.resize(static_cast<std::size_t>(count));
   }
   std::vector<std::function<void()>> tasks;
   for (const WeightBlock& b : blocks) tasks.emplace_back([&] { place(weights, b, source.take(b)); });
   run_parallel(tasks, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  return std::make_unique<Grok1>(std::move(weights), setup);
+  return std::make_unique<Decoder>(std::move(weights), setup);
 }
 
 }  // namespace grokd

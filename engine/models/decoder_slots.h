@@ -1,5 +1,5 @@
 #pragma once
-// The places of Grok-1's blocks of weights: WeightBlock::slot.
+// The places of a decoder's blocks of weights: WeightBlock::slot.
 
 namespace grokd {
 
@@ -14,7 +14,8 @@ enum class Slot {
   router,  // [D, E]
   query_key_value,
   attention_out,
-  expert
+  expert,
+  dense  // an MLP beside the experts
 };
 
 }  // namespace grokd
