@@ -236,6 +236,16 @@ std::span<const ChatTemplate> built_in_chat_templates() {
                    .generation_prompt = "<|im_start|>assistant\n",
                    .stop = {"<|im_end|>", "<|im_start|>"},
                    .stop_token_ids = {}},
+      ChatTemplate{.name = "llama-3",
+                   .begin = "{bos}",
+                   .system = "<|start_header_id|>system<|end_header_id|>\n\n{content}<|eot_id|>",
+                   .user = "<|start_header_id|>user<|end_header_id|>\n\n{content}<|eot_id|>",
+                   .assistant = "<|start_header_id|>assistant<|end_header_id|>\n\n{content}<|eot_id|>",
+                   .tool = "<|start_header_id|>ipython<|end_header_id|>\n\n{content}<|eot_id|>",
+                   .generation_prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+                   .stop = {"<|eot_id|>", "<|start_header_id|>"},
+                   .stop_token_ids = {},
+                   .strip_content = true},
   };
   return kTemplates;
 }

@@ -24,7 +24,7 @@ struct ChatTemplate {
   bool strip_content = false;  // white space around the text of all but the assistant's messages is removed
 };
 
-/// The built-in formats, in one table: plain, demo, grok-2, mistral, llama-2, chatml.
+/// The built-in formats, in one table: plain, demo, grok-2, mistral, llama-2, chatml, llama-3.
 std::span<const ChatTemplate> built_in_chat_templates();
 /// Null if there is none of that name.
 const ChatTemplate* find_chat_template(std::string_view name);

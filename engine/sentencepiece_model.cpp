@@ -1,6 +1,8 @@
 #include "engine/sentencepiece_model.h"
 
+#include <charconv>
 #include <cstdint>
+#include <cstring>
 
 namespace grokd {
 namespace {
@@ -64,10 +66,12 @@ class MessageReader {
 
 // Field numbers of sentencepiece_model.proto.
 constexpr int kModelPieces = 1, kModelTrainer = 2, kModelNormalizer = 3;
-constexpr int kPieceType = 3;
-constexpr int kTrainerUnkSurface = 44;
-constexpr int kNormalizerAddDummyPrefix = 3;
-constexpr std::uint64_t kNormalType = 1, kUserDefinedType = 4;
+constexpr int kPieceText = 1, kPieceScore = 2, kPieceType = 3;
+constexpr int kTrainerModelType = 3, kTrainerSpacesBehind = 24, kTrainerByteFallback = 35,
+              kTrainerUnkSurface = 44;
+constexpr int kNormalizerCharsmap = 2, kNormalizerAddDummyPrefix = 3, kNormalizerRemovesSpaces = 4,
+              kNormalizerEscapesSpaces = 5;
+constexpr std::uint64_t kBytePairModel = 2;
 
 std::uint64_t number_field(std::string_view message, int field, std::uint64_t fallback) {
   MessageReader reader(message);
@@ -85,7 +89,23 @@ std::string bytes_field(std::string_view message, int field, std::string fallbac
   return fallback;
 }
 
+SentencePieceModel::Piece read_piece(std::string_view message) {
+  SentencePieceModel::Piece piece;
+  piece.text = bytes_field(message, kPieceText, "");
+  const std::uint64_t type = number_field(message, kPieceType, 1);
+  if (type >= 1 && type <= 6) piece.type = static_cast<SentencePieceModel::PieceType>(type);
+  if (const std::string score = bytes_field(message, kPieceScore, ""); score.size() == sizeof piece.score)
+    std::memcpy(&piece.score, score.data(), sizeof piece.score);
+  return piece;
+}
+
 }  // namespace
+
+int SentencePieceModel::Piece::byte_value() const {
+  int value = 0;
+  if (text.size() == 6) std::from_chars(text.data() + 3, text.data() + 5, value, 16);
+  return value;
+}
 
 std::optional<SentencePieceModel> read_sentencepiece_model(std::string_view proto) {
   SentencePieceModel model;
@@ -93,13 +113,19 @@ std::optional<SentencePieceModel> read_sentencepiece_model(std::string_view prot
   kernels::TokenId id = 0;
   while (reader.next()) {
     if (reader.field() == kModelPieces) {
-      if (number_field(reader.bytes(), kPieceType, kNormalType) == kUserDefinedType) {
+      model.pieces.push_back(read_piece(reader.bytes()));
+      if (model.pieces.back().type == SentencePieceModel::PieceType::user_defined)
         model.user_defined.push_back(id);
-      }
       ++id;
     } else if (reader.field() == kModelTrainer) {
+      model.byte_pair = number_field(reader.bytes(), kTrainerModelType, 1) == kBytePairModel;
+      model.byte_fallback = number_field(reader.bytes(), kTrainerByteFallback, 0) != 0;
+      model.spaces_behind = number_field(reader.bytes(), kTrainerSpacesBehind, 0) != 0;
       model.unk_surface = bytes_field(reader.bytes(), kTrainerUnkSurface, model.unk_surface);
     } else if (reader.field() == kModelNormalizer) {
+      model.has_charsmap = !bytes_field(reader.bytes(), kNormalizerCharsmap, "").empty();
+      model.removes_spaces = number_field(reader.bytes(), kNormalizerRemovesSpaces, 1) != 0;
+      model.escapes_spaces = number_field(reader.bytes(), kNormalizerEscapesSpaces, 1) != 0;
       model.add_dummy_prefix = number_field(reader.bytes(), kNormalizerAddDummyPrefix, 1) != 0;
     }
   }

@@ -3,9 +3,11 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "engine/detokenizer.h"
 #include "engine/models/config.h"
+#include "engine/sentencepiece_bpe.h"
 #include "engine/sentencepiece_model.h"
 
 namespace grokd {
@@ -22,6 +24,26 @@ std::string spaces_for_marks(std::string_view piece) {
   }
   return text;
 }
+
+using namespace std::string_view_literals;
+
+// What encoders have differed in: spaces, line breaks, digits, markers, scripts, emoji, broken bytes, long
+// words.
+constexpr std::string_view kSamples[] = {
+    "",
+    " ",
+    "The quick brown fox jumps over the lazy dog, 12345.67 times; it's \"fine\".",
+    "  two spaces,\ttab\t\ttabs\n\nlines\r\n   and the end   ",
+    "for (int i = 0; i < n; ++i) { sum += x[i] * 0x1F; }  // C++\n    return sum;\n",
+    "<|separator|>\n\n<|control1|><s></s>[INST] <0x41> \xE2\x96\x81\xE2\x96\x81 [BOS]",
+    "Stra\xC3\x9F"
+    "e, \xD0\x9C\xD0\xBE\xD1\x81\xD0\xBA\xD0\xB2\xD0\xB0, \xE6\x9D\xB1\xE4\xBA\xAC\xE9\x83\xBD, "
+    "\xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7, e\xCC\x81",
+    "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80 \xF0\x9F\x98\x80\xF0\x9F\x98\x80 \xEF\xBF\xBD",
+    "a\xC3(\xE2\x82 \xFF\xFE\xED\xA0\x80\xF4\x90\x80\x80\xC0\x80\0b"sv,
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "pneumonoultramicroscopicsilicovolcanoconiosisdonaudampfschifffahrtsgesellschaftskapitaenswitwe",
+};
 
 bool is_marker(std::string_view piece) {
   return piece.size() > 4 && piece.starts_with("<|") && piece.ends_with("|>");
@@ -54,10 +76,13 @@ class SentencePieceTokenizer final : public Tokenizer {
   bool begins_with_marker(std::string_view text) const;
   void append_segment(std::string_view text, bool at_start, std::vector<TokenId>& ids) const;
 
+  void choose_encoder(const std::string& file, const SentencePieceModel& model);
+
   sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> bytes_;    // by id
-  std::vector<std::string> markers_;  // user-defined pieces <|...|>
-  std::string anchor_;                // a user-defined piece that no other one goes on from
+  std::unique_ptr<SentencePieceBpe> bpe_;  // null: the library encodes
+  std::vector<std::string> bytes_;         // by id
+  std::vector<std::string> markers_;       // user-defined pieces <|...|>
+  std::string anchor_;                     // a user-defined piece that no other one goes on from
   TokenId anchor_id_ = -1;
   bool add_dummy_prefix_ = true;
   int longest_piece_ = 1;
@@ -76,7 +101,8 @@ SentencePieceTokenizer::SentencePieceTokenizer(const std::string& file) {
     longest_piece_ = std::max(longest_piece_, static_cast<int>(processor_.IdToPiece(id).size()));
   }
   choose_markers(model->user_defined);
-  if (add_dummy_prefix_ && anchor_id_ < 0) {
+  choose_encoder(file, *model);
+  if (!bpe_ && add_dummy_prefix_ && anchor_id_ < 0) {
     throw ConfigError(file + ": a model that puts a space before each text needs a user-defined piece");
   }
 }
@@ -107,7 +133,21 @@ void SentencePieceTokenizer::choose_markers(const std::vector<TokenId>& user_def
   }
 }
 
+/// Our own encoder, if it gives the library's ids for a sample of many kinds of text.
+void SentencePieceTokenizer::choose_encoder(const std::string& file, const SentencePieceModel& model) {
+  auto bpe = make_sentencepiece_bpe(model);
+  if (!bpe) return;
+  for (const std::string_view sample : kSamples) {
+    if (bpe->encode(sample, add_dummy_prefix_) == processor_.EncodeAsIds(sample)) continue;
+    std::fprintf(stderr, "grokd: %s: the fast encoder differs from SentencePiece, which is used instead\n",
+                 file.c_str());
+    return;
+  }
+  bpe_ = std::move(bpe);
+}
+
 std::vector<TokenId> SentencePieceTokenizer::encode(std::string_view text) const {
+  if (bpe_) return bpe_->encode(text, add_dummy_prefix_);
   return processor_.EncodeAsIds(text);
 }
 
@@ -122,6 +162,11 @@ void SentencePieceTokenizer::append_segment(std::string_view text, bool at_start
   if (text.empty()) return;
   if (at_start || !add_dummy_prefix_) {
     const auto more = encode(text);
+    ids.insert(ids.end(), more.begin(), more.end());
+    return;
+  }
+  if (bpe_) {
+    const auto more = bpe_->encode(text, false);
     ids.insert(ids.end(), more.begin(), more.end());
     return;
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "engine/checkpoint/gguf_checkpoint.h"
 #include "engine/checkpoint/packed_file.h"
 #include "engine/checkpoint/safetensors_checkpoint.h"
 #include "engine/checkpoint/xai_checkpoint.h"
@@ -25,9 +26,10 @@ struct Form {
   std::unique_ptr<Checkpoint> (*open)(const std::string& folder, const ModelConfig&, const LoadRules&);
 };
 
-constexpr std::array<Form, 2> kForms = {
+constexpr std::array<Form, 3> kForms = {
     {{"xAI's tensorNNNNN_000 files", is_xai_checkpoint, open_xai_checkpoint},
-     {"safetensors files", is_safetensors_checkpoint, open_safetensors_checkpoint}}};
+     {"safetensors files", is_safetensors_checkpoint, open_safetensors_checkpoint},
+     {"GGUF files", is_gguf_checkpoint, open_gguf_checkpoint}}};
 
 }  // namespace
 

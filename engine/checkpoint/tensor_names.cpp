@@ -100,6 +100,65 @@ constexpr std::array kGrok1Transformer = std::to_array<NameRow>({
     {"moe/linear_1/w", "transformer.decoder_layer.{L}.moe.{E}.linear_1.weight"},
 });
 
+// llama.cpp
+constexpr std::array kGgufLlama = std::to_array<NameRow>({
+    {kEmbeddings, "token_embd.weight"},
+    {"out_embed/embeddings", "output.weight"},
+    {"language_model/rms_norm/scale", "output_norm.weight"},
+    {"rms_norm/scale", "blk.{L}.attn_norm.weight"},
+    {"rms_norm_2/scale", "blk.{L}.ffn_norm.weight"},
+    {"multi_head_attention/query/w", "blk.{L}.attn_q.weight"},
+    {"multi_head_attention/key/w", "blk.{L}.attn_k.weight"},
+    {"multi_head_attention/value/w", "blk.{L}.attn_v.weight"},
+    {"multi_head_attention/linear/w", "blk.{L}.attn_output.weight"},
+    {"moe/linear/w", "blk.{L}.ffn_gate.weight"},
+    {"moe/linear_v/w", "blk.{L}.ffn_up.weight"},
+    {"moe/linear_1/w", "blk.{L}.ffn_down.weight"},
+});
+
+constexpr std::array kGgufMixtral = std::to_array<NameRow>({
+    {kEmbeddings, "token_embd.weight"},
+    {"out_embed/embeddings", "output.weight"},
+    {"language_model/rms_norm/scale", "output_norm.weight"},
+    {"rms_norm/scale", "blk.{L}.attn_norm.weight"},
+    {"rms_norm_2/scale", "blk.{L}.ffn_norm.weight"},
+    {"multi_head_attention/query/w", "blk.{L}.attn_q.weight"},
+    {"multi_head_attention/key/w", "blk.{L}.attn_k.weight"},
+    {"multi_head_attention/value/w", "blk.{L}.attn_v.weight"},
+    {"multi_head_attention/linear/w", "blk.{L}.attn_output.weight"},
+    {"router/w", "blk.{L}.ffn_gate_inp.weight"},
+    {"moe/linear/w", "blk.{L}.ffn_gate_exps.weight"},
+    {"moe/linear_v/w", "blk.{L}.ffn_up_exps.weight"},
+    {"moe/linear_1/w", "blk.{L}.ffn_down_exps.weight"},
+});
+
+constexpr std::array kGgufGrok = std::to_array<NameRow>({
+    {kEmbeddings, "token_embd.weight"},
+    {"out_embed/embeddings", "output.weight"},
+    {"language_model/rms_norm/scale", "output_norm.weight"},
+    {"rms_norm/scale", "blk.{L}.attn_norm.weight"},
+    {"rms_norm_1/scale", "blk.{L}.attn_output_norm.weight"},
+    {"rms_norm_2/scale", "blk.{L}.ffn_norm.weight"},
+    {"rms_norm_3/scale", "blk.{L}.layer_output_norm.weight"},
+    {"multi_head_attention/query/w", "blk.{L}.attn_q.weight"},
+    {"multi_head_attention/key/w", "blk.{L}.attn_k.weight"},
+    {"multi_head_attention/value/w", "blk.{L}.attn_v.weight"},
+    {"multi_head_attention/linear/w", "blk.{L}.attn_output.weight"},
+    {"router/w", "blk.{L}.ffn_gate_inp.weight"},
+    {"moe/linear/w", "blk.{L}.ffn_gate_exps.weight"},
+    {"moe/linear_v/w", "blk.{L}.ffn_up_exps.weight"},
+    {"moe/linear_1/w", "blk.{L}.ffn_down_exps.weight"},
+    {"dense/linear/w", "blk.{L}.ffn_gate.weight"},
+    {"dense/linear_v/w", "blk.{L}.ffn_up.weight"},
+    {"dense/linear_1/w", "blk.{L}.ffn_down.weight"},
+});
+
+constexpr std::array kGgufTables = std::to_array<NameTable>({
+    {"llama mistral", kGgufLlama},
+    {"mixtral", kGgufMixtral},
+    {"grok-1 grok-2", kGgufGrok},
+});
+
 constexpr std::array kTables = std::to_array<NameTable>({
     {"llama mistral", kLlama},
     {"mixtral", kMixtral},
@@ -125,6 +184,7 @@ std::string replaced(std::string text, std::string_view mark, std::string_view v
 }  // namespace
 
 std::span<const NameTable> safetensors_names() { return kTables; }
+std::span<const NameTable> gguf_names() { return kGgufTables; }
 
 const NameTable* choose_names(std::span<const NameTable> tables, std::string_view model_type,
                               const std::function<bool(const std::string&)>& has) {

@@ -22,6 +22,7 @@ struct NameTable {
 };
 
 std::span<const NameTable> safetensors_names();
+std::span<const NameTable> gguf_names();
 
 /// The first table for the model whose name of the embeddings `has` says is there; null if none.
 const NameTable* choose_names(std::span<const NameTable> tables, std::string_view model_type,

@@ -7,7 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/checkpoint/gguf_checkpoint.h"
 #include "engine/models/config_fields.h"
+#include "engine/models/gguf_config.h"
 #include "engine/models/hf_config.h"
 
 namespace grokd {
@@ -274,8 +276,21 @@ std::string folder_name(const std::string& model_dir) {
 
 }  // namespace
 
+namespace {
+
+ModelConfig load_gguf_config(const std::string& model_dir) {
+  ModelConfig config = read_gguf_config(model_dir);
+  if (config.name.empty()) config.name = folder_name(model_dir);
+  const json nothing = json::object();
+  check_relations(Fields(model_dir, nothing), config);
+  return config;
+}
+
+}  // namespace
+
 ModelConfig load_model_config(const std::string& model_dir) {
   const std::string path = config_path(model_dir);
+  if (!std::filesystem::exists(path) && is_gguf_checkpoint(model_dir)) return load_gguf_config(model_dir);
   const json document = parse_file(path);
   const Fields fields(path, document);
   if (!fields.has("format") && is_hf_config(document)) {

@@ -114,7 +114,6 @@ void print_json(const PlanModel& model, const PlanFlags& flags, const MemoryPlan
   ordered_json fits = ordered_json::array();
   for (const Fit& fit : fits_of(plan)) fits.push_back(fit_json(fit));
   const ordered_json out = {{"model", model.config.name},
-                            {"can_load", model.can_load},
                             {"data_parallel", plan.mesh.data},
                             {"tensor_parallel", plan.mesh.model},
                             {"context", plan.context},
@@ -132,9 +131,13 @@ void print_json(const PlanModel& model, const PlanFlags& flags, const MemoryPlan
 void print_table(const PlanModel& model, const PlanFlags& flags, const MemoryPlan& plan) {
   std::printf("%s: %d x %d devices (data x model), context %d, %d slots, %s cache of %zu bytes a token\n",
               model.config.name.c_str(), plan.mesh.data, plan.mesh.model, plan.context,
+<<<<<<< HEAD
               flags.options.max_sequences, flags.options.kv_type == kernels::KvType::int8 ? "int8" : "int16",
               plan.kv_per_position);
   if (!model.can_load) std::printf("its shapes are known, but it cannot be loaded yet\n");
+=======
+              flags.options.max_sequences, plan.kv_per_position);
+>>>>>>> 401dca0 (GGUF checkpoints, byte-pair encoders of our own, tiny models of each architecture with their golden files)
   std::printf("\n%-20s %12s %12s\n", "GB on a device", "rank 0", plan.mesh.model > 1 ? "others" : "");
   const auto first = rows_of(plan.ranks.front()), last = rows_of(plan.ranks.back());
   for (std::size_t i = 0; i < first.size(); ++i) {
@@ -202,8 +205,6 @@ void print_specs(const ModelConfig& config, const PlanFlags& flags) {
 int run_plan(PlanFlags& flags) {
   const PlanModel model = subject(flags.model);
   if (flags.specs) {
-    if (!model.can_load)
-      throw ConfigError(model.config.name + ": its tensors are not known, only its shapes");
     print_specs(model.config, flags);
     return 0;
   }

@@ -122,7 +122,7 @@ TEST_CASE("a value of the wrong type or range is named with what was found") {
   CHECK(says(with("add_bos", 1), "add_bos: must be true or false"));
   CHECK(says(with("name", 1), "name: must be a string"));
   CHECK(says(with("format", "other"), "format: must be \"grokd-config-1\""));
-  CHECK(says(with("eos_token", 4096), "eos_token: must be an integer between 0 and 4095"));
+  CHECK(says(with("eos_token", 4096), "eos_token: must be an integer between -1 and 4095"));
   CHECK(says(with("special_tokens", json::array()), "special_tokens: must be a JSON object"));
   CHECK(says(with("special_tokens", {{"<|x|>", 4096}}), "special_tokens: <|x|>: must be an integer"));
   CHECK(says(with("chat_template", "x"), "chat_template: must be a JSON object"));

@@ -111,8 +111,11 @@ Answer in_company(ModelHarness& m, const Ask& ask, int others, std::mt19937& ran
 }
 
 const std::vector<std::string>& model_dirs() {
-  static const std::vector<std::string> dirs{GROKD_CHECKPOINT_DIR "/tiny-a", GROKD_CHECKPOINT_DIR "/tiny-b",
-                                             GROKD_CHECKPOINT_DIR "/tiny-c", GROKD_DEMO_MODEL};
+  static const std::vector<std::string> dirs{
+      GROKD_CHECKPOINT_DIR "/tiny-a",  GROKD_CHECKPOINT_DIR "/tiny-b",
+      GROKD_CHECKPOINT_DIR "/tiny-c",  GROKD_VARIANT_DIR "/tiny-mixtral",
+      GROKD_VARIANT_DIR "/tiny-llama", GROKD_VARIANT_DIR "/tiny-mistral",
+      GROKD_VARIANT_DIR "/tiny-grok2", GROKD_DEMO_MODEL};
   return dirs;
 }
 

@@ -55,6 +55,9 @@ TEST_CASE("elementary functions give the golden bits") {
   check("exp", kernels::exp_f32);
   check("tanh", kernels::tanh_f32);
   check("gelu", kernels::gelu_f32);
+  const json silu = read_golden("golden-bits/units-silu.json")["silu"];
+  CHECK(first_difference(map_floats(parse_floats(silu["x_bits"]), kernels::silu_f32),
+                         parse_floats(silu["y_bits"])) == "");
   check_log(units["log"]);
   check_log(read_golden(kExtra)["log"]);
 }
