@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
 #include <random>
 
 #include "engine/sentencepiece_bpe.h"

@@ -36,7 +36,8 @@ void check_all(const Tokenizer& tokenizer, const char* library) {
     const auto ids = tokenizer.encode(text);
     REQUIRE(ids == row[library].get<std::vector<TokenId>>());
     std::string bytes;
-    for (const TokenId id : ids) bytes += tokenizer.is_control(id) ? tokenizer.piece(id) : tokenizer.bytes(id);
+    for (const TokenId id : ids)
+      bytes += tokenizer.is_control(id) ? tokenizer.piece(id) : tokenizer.bytes(id);
     REQUIRE(bytes == text);
   }
 }
