@@ -131,13 +131,8 @@ void print_json(const PlanModel& model, const PlanFlags& flags, const MemoryPlan
 void print_table(const PlanModel& model, const PlanFlags& flags, const MemoryPlan& plan) {
   std::printf("%s: %d x %d devices (data x model), context %d, %d slots, %s cache of %zu bytes a token\n",
               model.config.name.c_str(), plan.mesh.data, plan.mesh.model, plan.context,
-<<<<<<< HEAD
               flags.options.max_sequences, flags.options.kv_type == kernels::KvType::int8 ? "int8" : "int16",
               plan.kv_per_position);
-  if (!model.can_load) std::printf("its shapes are known, but it cannot be loaded yet\n");
-=======
-              flags.options.max_sequences, plan.kv_per_position);
->>>>>>> 401dca0 (GGUF checkpoints, byte-pair encoders of our own, tiny models of each architecture with their golden files)
   std::printf("\n%-20s %12s %12s\n", "GB on a device", "rank 0", plan.mesh.model > 1 ? "others" : "");
   const auto first = rows_of(plan.ranks.front()), last = rows_of(plan.ranks.back());
   for (std::size_t i = 0; i < first.size(); ++i) {

@@ -58,21 +58,15 @@ struct ModelEngine {
   std::unique_ptr<Engine> engine;
 };
 
-<<<<<<< HEAD
 const std::vector<Subject>& subjects() {
   static const std::vector<Subject> all{{GROKD_CHECKPOINT_DIR "/tiny-a"},
                                         {GROKD_CHECKPOINT_DIR "/tiny-b"},
                                         {GROKD_CHECKPOINT_DIR "/tiny-c"},
+                                        {GROKD_VARIANT_DIR "/tiny-mixtral"},
+                                        {GROKD_VARIANT_DIR "/tiny-llama"},
                                         {GROKD_DEMO_MODEL},
                                         {GROKD_DEMO_MODEL, kernels::KvType::int8}};
   return all;
-=======
-const std::vector<std::string>& model_dirs() {
-  static const std::vector<std::string> dirs{
-      GROKD_CHECKPOINT_DIR "/tiny-a",    GROKD_CHECKPOINT_DIR "/tiny-b",  GROKD_CHECKPOINT_DIR "/tiny-c",
-      GROKD_VARIANT_DIR "/tiny-mixtral", GROKD_VARIANT_DIR "/tiny-llama", GROKD_DEMO_MODEL};
-  return dirs;
->>>>>>> 401dca0 (GGUF checkpoints, byte-pair encoders of our own, tiny models of each architecture with their golden files)
 }
 
 std::vector<TokenId> random_ids(const ModelConfig& config, std::mt19937& random, int count) {

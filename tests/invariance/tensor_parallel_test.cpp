@@ -51,12 +51,12 @@ TEST_CASE("two ranks give the bits of one on the golden models") {
   }
 }
 
-<<<<<<< HEAD
 TEST_CASE("two ranks give the bits of one with an int8 cache, which are not those of an int16 cache") {
   const auto alone = answer_bits(GROKD_DEMO_MODEL, 1, kernels::KvType::int8);
   CHECK(answer_bits(GROKD_DEMO_MODEL, 2, kernels::KvType::int8) == alone);
   CHECK(answer_bits(GROKD_DEMO_MODEL, 1) != alone);
-=======
+}
+
 TEST_CASE("ranks give the bits of one on the other architectures") {
   for (const std::string dir : {GROKD_VARIANT_DIR "/tiny-mixtral", GROKD_VARIANT_DIR "/tiny-llama",
                                 GROKD_VARIANT_DIR "/tiny-grok2"}) {
@@ -64,7 +64,6 @@ TEST_CASE("ranks give the bits of one on the other architectures") {
     check_ranks(dir, {2});
   }
   check_ranks(GROKD_VARIANT_DIR "/tiny-mistral", {2, 4});
->>>>>>> 401dca0 (GGUF checkpoints, byte-pair encoders of our own, tiny models of each architecture with their golden files)
 }
 
 TEST_CASE("a packed model gives the bits of its checkpoint, for one rank and for two") {
