@@ -39,7 +39,8 @@ json read_index(const fs::path& path) {
 
 std::set<std::string> indexed_files(const fs::path& path) {
   std::set<std::string> names;
-  for (const auto& [tensor, file] : read_index(path).items()) {
+  const json index = read_index(path);
+  for (const auto& [tensor, file] : index.items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : std::string();
     if (!name.ends_with(kEnd) || name.find('/') != name.npos)
       throw ConfigError(path.string() + ": " + tensor + ": is in no file of this folder");
