@@ -42,8 +42,8 @@ struct ModelConfig {
   bool hash_router = false;  // config.json: "router": "hash"; the router's weights are then not used
   int router_groups = 0, experts_per_group = 0;  // of the hash router; their product is num_experts
   double expert_pruning_ratio = 0;  // chosen experts with a gate below so much of the best one are skipped
-  int scale_groups = 8;  // groups along the input of linear_1 and the attention output
-  int sequence_len = 0;  // context
+  int scale_groups = 8;             // groups along the input of linear_1 and the attention output
+  int sequence_len = 0;             // context
   double attn_output_multiplier = 1;
   double embedding_multiplier = 1;  // config.json: embedding_multiplier_scale
   double output_multiplier = 1;     // config.json: output_multiplier_scale

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/gguf_checkpoint.h"
 #include "engine/checkpoint/gguf_file.h"

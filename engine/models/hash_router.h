@@ -1,5 +1,6 @@
 #pragma once
-// A router without weights: the expert follows from the token and its position (docs/numerics.md, section 5.7).
+// A router without weights: the expert follows from the token and its position (docs/numerics.md,
+// section 5.7).
 
 #include "engine/models/config.h"
 

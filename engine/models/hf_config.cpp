@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "engine/models/config_fields.h"
 #include "engine/models/hf_files.h"

@@ -1,7 +1,7 @@
 #pragma once
 // config.json as Hugging Face's library writes it: for Llama, Mistral, Mixtral, Grok-1 and Grok-2.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "engine/models/config.h"

@@ -1,5 +1,7 @@
 // The "rope_scaling" of configuration files, in the words of Hugging Face's.
 
+#include <nlohmann/json.hpp>
+
 #include "engine/models/config_fields.h"
 
 namespace grokd {
