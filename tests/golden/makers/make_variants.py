@@ -346,7 +346,7 @@ def write_gguf(c, vals, out):
         head += struct.pack("<Q", len(k)) + k.encode() + gguf_value(v)
     head += infos
     head += b"\0" * (-len(head) % 32)
-    if c.rope_scaling:                         # its factors are in a tensor there, if at all
+    if c.rope_scaling or np.float32(c.rope_theta) != c.rope_theta:   # which GGUF has no room for
         json.dump(hf_config(c), open(out + "/config.json", "w"))
     with open(out + "/" + c.name + ".gguf", "wb") as f:
         f.write(head + b"".join(data))
