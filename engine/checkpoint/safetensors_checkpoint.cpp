@@ -53,7 +53,7 @@ std::set<std::string> indexed_files(const fs::path& path) {
 /// A folder may hold the same model in a second form beside the indexed one. Files cut for several devices
 /// hold tensors of the same names, which an index cannot list.
 std::set<std::string> files_of(const std::string& folder) {
-  const fs::path index = fs::path(folder) / kIndex;
+  const fs::path index = (fs::path(folder) / kIndex).lexically_normal();
   const std::set<std::string> all = all_files(folder);
   const bool cut = std::any_of(all.begin(), all.end(),
                                [](const std::string& name) { return name.find("-TP-") != name.npos; });
