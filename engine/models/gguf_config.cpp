@@ -64,9 +64,7 @@ void Reader::read_sizes(ModelConfig& c) const {
   c.key_size = f_.integer(key("attention.key_length"), 2, 4096, std::max(2, c.emb_size / c.num_q_heads));
   c.sequence_len = f_.integer(key("context_length"), 1, kMaxSize);
   c.ffn_size = f_.integer(key("feed_forward_length"), 1, kMaxSize);
-  c.rms_norm_eps = static_cast<double>(f_.number(key("attention.layer_norm_rms_epsilon"), 1e-12, 1));
-  // Written as a binary32 of a decimal number.
-  c.rms_norm_eps = std::strtod(json(static_cast<float>(c.rms_norm_eps)).dump().c_str(), nullptr);
+  c.rms_norm_eps = f_.number(key("attention.layer_norm_rms_epsilon"), 1e-12, 1);
   c.num_experts = f_.integer(key("expert_count"), 0, 4096, 0);
   c.num_selected_experts = c.num_experts > 0 ? f_.integer(key("expert_used_count"), 1, 4096) : 1;
   c.num_experts = std::max(c.num_experts, 1);

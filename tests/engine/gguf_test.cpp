@@ -94,7 +94,7 @@ TEST_CASE("a GGUF file without config.json describes its model; an unknown archi
   const ModelConfig config = load_model_config(GROKD_VARIANT_DIR "/tiny-mixtral-gguf");
   CHECK(config.name == "tiny-mixtral");
   CHECK(config.model_type == "mixtral");
-  CHECK(config.rms_norm_eps == 1e-5);
+  CHECK(static_cast<float>(config.rms_norm_eps) == 1e-5f);
   CHECK(config.num_experts == 4);
   CHECK_FALSE(config.tied_embeddings);
   const TempFolder folder;
