@@ -24,10 +24,11 @@ struct AttentionJob {
   float multiplier;
   SoftCap cap;
   int window;
-  int blocks;           // [entries, heads, blocks] results, the first visible block of a row in place 0
-  float* numerators;    // [entries, heads, blocks, C]
-  float* denominators;  // [entries, heads, blocks]
-  float* largest;       // the same
+  const float* temperature;  // of each position, or null
+  int blocks;                // [entries, heads, blocks] results, the first visible block of a row in place 0
+  float* numerators;         // [entries, heads, blocks, C]
+  float* denominators;       // [entries, heads, blocks]
+  float* largest;            // the same
   float* o;
   std::ptrdiff_t o_stride;
 
@@ -43,6 +44,7 @@ struct AttentionJob {
 struct QueryScale {
   float query, multiplier;
   SoftCap cap;
+  float temperature;
 };
 
 /// The score of one position; q: codes of the head in shared memory. Keys are read 16 bytes at a time.
@@ -61,7 +63,7 @@ __device__ float score(const SharedArray<int>& q, const PageHead& page, int slot
     }
   }
   const float s = __ll2float_rn(sum) * (scale.query * page.key_scales[slot]);
-  return soft_cap(s * scale.multiplier, scale.cap);
+  return soft_cap(s * scale.multiplier, scale.cap) * scale.temperature;
 }
 
 /// num[i] for this lane's channels; codes: of the weights [64], 0 where nothing is visible.
@@ -91,7 +93,8 @@ __device__ void attend(const AttentionJob& job, int entry, int head, int block, 
   __syncwarp();  // the shared codes of the head before are read
   for (int i = lane(); i < page.layout.head_size; i += kWarp) q[i] = read_code(run, i);
   __syncwarp();
-  const QueryScale scale{*job.q.scale(query, 0), job.multiplier, job.cap};
+  const float temperature = job.temperature ? job.temperature[job.rows.position[entry]] : 1.0f;
+  const QueryScale scale{*job.q.scale(query, 0), job.multiplier, job.cap, temperature};
   const bool capped = job.cap.cap != 0.0f;
   float s[2], largest = -infinity();
 #pragma unroll
@@ -193,6 +196,7 @@ void CudaBackend::attention(const Quantised& q, std::span<const SequenceRows> se
   job.multiplier = shape.multiplier;
   job.cap = make_soft_cap(shape.cap);
   job.window = shape.window;
+  job.temperature = shape.temperature;
   job.blocks = most_blocks(job.rows, shape.window);
   job.o = o.data;
   job.o_stride = o.stride;

@@ -51,6 +51,8 @@ __device__ inline float gelu_f32(float u) {
   return __fdiv_rn(u, 1.0f + exp_f32((u * -0x1.988454p+0f) * slope));
 }
 
+__device__ inline float silu_f32(float u) { return __fdiv_rn(u, 1.0f + exp_f32(-u)); }
+
 /// c * tanh(x * inverse), inverse = f32(1/c); c = 0: x unchanged.
 struct SoftCap {
   float cap = 0, inverse = 0;

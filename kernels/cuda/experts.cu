@@ -85,13 +85,14 @@ struct SortedRows {
   }
 };
 
-/// t = gelu(gate) * up, for the same column of both.
+/// t = activation(gate) * up, for the same column of both.
 struct StoreGated {
   MatrixLayout pair;
   CodeRows x;
   const std::int32_t* token_of;
   int ffn;
-  float* t;  // [rows, F]
+  float* t;   // [rows, F]
+  bool silu;  // else GELU
 
   __device__ void operator()(const unsigned char* weights, int, int row, int tile, int output, long long gate,
                              long long up) const {
@@ -102,7 +103,7 @@ struct StoreGated {
     const float code_scale = *x.scale(token, 0);
     const float u = __ll2float_rn(gate) * (code_scale * scales[0]);
     const float v = __ll2float_rn(up) * (code_scale * scales[kPairOutputs]);
-    t[static_cast<std::ptrdiff_t>(row) * ffn + column] = gelu_f32(u) * v;
+    t[static_cast<std::ptrdiff_t>(row) * ffn + column] = (silu ? silu_f32(u) : gelu_f32(u)) * v;
   }
 };
 
@@ -195,8 +196,10 @@ void CudaBackend::experts(const Quantised& x, const ExpertChoice& choice, const 
     launch(sort_rows, 1, kSortWarps * kWarp, sizeof(int) * (kMostExperts + 1), queue,
            SortJob{choice.expert, choices, choice.per_token, w.experts, kSetRows, order});
     const CodeRows codes = code_rows(x);
-    launch_multiply<Shape>(pair, codes, SortedRows{table, order, 0, true}, sets,
-                           StoreGated{pair, codes, order.token_of, w.ffn, inner_.as<float>()}, queue);
+    launch_multiply<Shape>(
+        pair, codes, SortedRows{table, order, 0, true}, sets,
+        StoreGated{pair, codes, order.token_of, w.ffn, inner_.as<float>(), w.activation == Activation::silu},
+        queue);
     launch(quantise_sorted, dim3(static_cast<unsigned>(rows), static_cast<unsigned>(w.groups)),
            kMatmulThreads, kReduceRoom * sizeof(unsigned), queue, inner_.as<float>(), order, kSetRows, inner);
     launch_multiply<Shape>(down, inner, SortedRows{table, order, pair.bytes(), false}, sets,
