@@ -57,6 +57,9 @@ struct StepRecord {
 };
 using StepObserver = std::function<void(const StepRecord&)>;
 
+/// Why the engine has failed, once everything that ran has been told. Runs on the engine thread.
+using FailureObserver = std::function<void(const std::string& what)>;
+
 /// Move-only; its destructor cancels the request, which frees slot and pages at the next step.
 class RequestHandle {
  public:
@@ -80,7 +83,7 @@ class RequestHandle {
 class Engine {
  public:
   Engine(std::unique_ptr<ModelRunner> runner, const Tokenizer& tokenizer, EngineConfig config,
-         StepObserver observer = {});
+         StepObserver observer = {}, FailureObserver on_failure = {});
   ~Engine();  // stops at the next step; what is left ends with FinishReason::cancelled
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -75,6 +75,7 @@ Grok1::Grok1(Weights weights, const ModelSetup& setup)
       rope_(kernels::make_rope_table(backend_, config_.rope_theta, config_.key_size, setup.context)),
       heads_(config_.num_q_heads / group_.size()),
       kv_heads_(config_.num_kv_heads / group_.size()) {
+  kernels::share_rope_table(group_, backend_, rope_);
   allocate_scratch(setup);
 }
 
