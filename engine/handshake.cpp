@@ -1,5 +1,6 @@
 #include "engine/handshake.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,8 @@ namespace grokd {
 namespace {
 
 using kernels::ProcessGroup;
+
+constexpr std::size_t kLongestReason = 1000;
 
 /// Of the running program's own file: any other build has another one.
 std::string program_checksum() {
@@ -63,17 +66,20 @@ void shake_hands(const ModelSource& source, const RunnerOptions& options) {
   ProcessGroup& group = *options.processes;
   const RankFacts facts = rank_facts(source, options);
   const std::vector<std::string> texts = group.gather(facts_text(facts), ProcessGroup::Wait::forever);
-  std::string why = group.rank() == 0 ? "" : "rank 0 has refused the group";
+  std::string why;
   for (std::size_t rank = 1; rank < texts.size() && why.empty(); ++rank) {
     why = difference(facts, texts[rank], static_cast<int>(rank));
   }
-  kernels::Words refused{why.empty() ? 0 : 1};
+  // All say why: the launcher may end the others as soon as one has exited.
+  kernels::Words verdict(why.begin(), why.end());
   if (group.rank() == 0) {
-    group.send(refused);
+    verdict.resize(std::min(verdict.size(), kLongestReason));
+    group.send(verdict);
   } else {
-    group.receive(refused, 1, ProcessGroup::Wait::forever);
+    group.receive(verdict, kLongestReason, ProcessGroup::Wait::forever);
+    why.assign(verdict.begin(), verdict.end());
   }
-  if (refused == kernels::Words{0}) return;
+  if (why.empty()) return;
   group.leave();
   throw ConfigError(why);
 }

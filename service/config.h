@@ -61,6 +61,7 @@ struct ServerConfig {
   Milliseconds default_timeout{0};  // whole request; 0 = none
 
   Milliseconds stall_limit{30'000};    // without a step while work is pending: /livez turns red
+  Milliseconds collective_timeout{10'000};  // ranks that are processes: the others are lost after so long
   Milliseconds drain_delay{0};         // after SIGTERM: new requests still served for so long
   Milliseconds drain_timeout{30'000};  // then running ones may go on for so long
   bool vllm_metrics = false;           // also the names vLLM uses

@@ -37,6 +37,15 @@ void warm_up(const LoadedModel& model, const ModelConfig& config) {
     throw ConfigError("the model fails on its first tokens: are its files whole? (grokd verify)");
 }
 
+/// A group that has lost a process can't go on: whoever launched it launches it again.
+FailureObserver on_failure(Server& server) {
+  if (!server.config().runner.processes) return {};
+  return [&server](const std::string& what) {
+    std::fprintf(stderr, "grokd: %s\n", what.c_str());
+    server.stop_after_failure();
+  };
+}
+
 std::unique_ptr<LoadedModel> load(Server& server) {
   const ServerConfig& config = server.config();
   ModelHost& host = server.host();
@@ -54,7 +63,8 @@ std::unique_ptr<LoadedModel> load(Server& server) {
   engine.special = special_tokens(host.config());
   model->engine =
       std::make_unique<Engine>(std::move(runner), *model->tokenizer, engine,
-                               [&server](const StepRecord& step) { server.metrics().observe_step(step); });
+                               [&server](const StepRecord& step) { server.metrics().observe_step(step); },
+                               on_failure(server));
   warm_up(*model, host.config());
   return model;
 }

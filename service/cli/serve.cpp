@@ -3,12 +3,14 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <thread>
 
 #include "service/cli/commands.h"
+#include "service/cli/ranks.h"
 #include "service/crash_handler.h"
 #include "service/model_loader.h"
 #include "service/server.h"
@@ -143,6 +145,8 @@ void add_life_cycle_flags(CLI::App& app, ServerConfig& config) {
   add_seconds(app, "--drain-timeout", config.drain_timeout, "then running requests may go on so long, in s");
   add_seconds(app, "--stall-limit", config.stall_limit,
               "/livez turns red after so long without a step, in s");
+  add_seconds(app, "--collective-timeout", config.collective_timeout,
+              "under mpirun, a rank that does not answer for so long is lost, in s");
   const auto set_names = [&config](const std::string& names) { config.vllm_metrics = names == "vllm"; };
   app.add_option_function<std::string>("--metrics-compat", set_names, "metrics also under the names of: vllm")
       ->check(CLI::IsMember({"vllm"}));
@@ -159,6 +163,13 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Under mpirun a SIGTERM is soon followed by SIGKILL: open streams get their error event in between.
+void drain_within(ServerConfig& config, Milliseconds grace) {
+  const Milliseconds left = std::max(grace - Milliseconds(700), Milliseconds(200));
+  config.drain_delay = std::min(config.drain_delay, left);
+  config.drain_timeout = std::min(config.drain_timeout, left - config.drain_delay);
+}
+
 int serve(ServeFlags& flags) {
   ServerConfig& config = flags.config;
   if (!config.api_key_file.empty()) config.api_keys = read_api_keys(config.api_key_file);
@@ -172,6 +183,12 @@ int serve(ServeFlags& flags) {
   install_crash_handler();
   const ModelConfig model =
       flags.preset.empty() ? load_model_config(config.model_dir) : preset_config(flags.preset);
+  config.runner.processes = join_ranks(config.collective_timeout);
+  if (follows(config.runner)) {
+    follow_model(config.model_dir, model, config.runner);
+    return 0;
+  }
+  if (config.runner.processes) drain_within(config, kernels::launcher_grace());
   Server server(config, model, choose_chat_template(config.chat_template, model));
   server.start();
   server.drain_on_signals();
