@@ -29,12 +29,21 @@ std::string text_checksum(const std::string& text) {
   return checksum_text(checksum(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
+std::string ranges_checksum(const KvRangeTable* ranges) {
+  if (ranges == nullptr) return "none";
+  Checksum sum;
+  sum.add(std::as_bytes(std::span(ranges->keys)));
+  sum.add(std::as_bytes(std::span(ranges->values)));
+  return checksum_text(sum.value());
+}
+
 }  // namespace
 
 RankFacts rank_facts(const ModelSource& source, const RunnerOptions& options) {
   return {{"program", program_checksum()},
           {"configuration", text_checksum(config_text(source.config))},
           {"weights", source.files.fingerprint()},
+          {"cache ranges", ranges_checksum(source.ranges)},
           {"tensor parallel", std::to_string(options.tensor_parallel)},
           {"context", std::to_string(options.context)},
           {"slots", std::to_string(options.max_sequences)},
@@ -56,7 +65,7 @@ std::string difference(const RankFacts& leader, const std::string& follower_text
     std::getline(lines, line);
     if (line == name + '=' + value) continue;
     const bool same_name = line.starts_with(name + '=');
-    return "rank " + std::to_string(follower) + " has another " + name + " than rank 0" +
+    return "rank " + std::to_string(follower) + " differs from rank 0 in " + name +
            (same_name ? ": " + line.substr(name.size() + 1) + ", not " + value : "");
   }
   return {};
