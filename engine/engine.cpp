@@ -89,7 +89,7 @@ class Engine::Impl {
     thread_.join();
   }
 
-  std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
+  std::variant<RequestHandle, Refused> offer(Request& request, OutputSink& sink);
   void drain() { mailbox_.refuse_all(Rejection::draining); }
   EngineStats stats() const;
   const RunnerLimits& limits() const { return runner_->limits(); }
@@ -121,11 +121,13 @@ class Engine::Impl {
   std::thread thread_;  // last: it uses everything above
 };
 
-std::variant<RequestHandle, Refused> Engine::Impl::submit(Request request, OutputSink sink) {
+std::variant<RequestHandle, Refused> Engine::Impl::offer(Request& request, OutputSink& sink) {
   auto cancelled = std::make_shared<std::atomic<bool>>(false);
   RequestHandle handle(cancelled);
-  if (const auto refused =
-          mailbox_.offer({std::move(request), std::move(sink), std::move(cancelled), Clock::now()})) {
+  Pending pending{std::move(request), std::move(sink), std::move(cancelled), Clock::now()};
+  if (const auto refused = mailbox_.offer(std::move(pending))) {  // then it has not been moved from
+    request = std::move(pending.request);
+    sink = std::move(pending.sink);
     return *refused;
   }
   return handle;
@@ -280,7 +282,11 @@ Engine::Engine(std::unique_ptr<ModelRunner> runner, const Tokenizer& tokenizer, 
 Engine::~Engine() = default;
 
 std::variant<RequestHandle, Refused> Engine::submit(Request request, OutputSink sink) {
-  return impl_->submit(std::move(request), std::move(sink));
+  return impl_->offer(request, sink);
+}
+
+std::variant<RequestHandle, Refused> Engine::offer(Request& request, OutputSink& sink) {
+  return impl_->offer(request, sink);
 }
 
 void Engine::drain() { impl_->drain(); }

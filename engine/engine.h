@@ -92,6 +92,8 @@ class Engine {
   /// (FinishReason::cancelled once the handle is gone), then it is destroyed. A request that cannot run,
   /// since it exceeds the context or the cache or holds an unknown id, ends with FinishReason::error.
   std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
+  /// The same, but what is refused stays with the caller.
+  std::variant<RequestHandle, Refused> offer(Request& request, OutputSink& sink);
   void drain();               // any thread: no new work; what runs goes on
   EngineStats stats() const;  // any thread
   const RunnerLimits& limits() const;

@@ -47,6 +47,7 @@ struct ServerConfig {
   std::string chat_template;         // "" = the model's own, else a named one
   bool strict_chat = false;          // a line of a message that would open a turn is indented
   RunnerOptions runner;
+  int data_parallel = 1;  // replicas of the model, each with slots and cache of its own
   EngineConfig engine;
 
   std::vector<ApiKey> api_keys;           // none = no key needed

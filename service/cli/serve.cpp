@@ -69,6 +69,9 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::IsMember({"cpu", "reference"}));
   add(app, "--threads", config.runner.cpu.threads, "threads of the CPU backend; 0 = all cores");
   app.add_flag("--force-threads", config.runner.cpu.force_threads, "allow more threads than cores");
+  add(app, "--data-parallel", config.data_parallel,
+      "copies of the model that share out requests and threads; each has --slots and --kv-cache-mb of its own")
+      ->check(CLI::Range(1, 64));
   add(app, "--tensor-parallel", config.runner.tensor_parallel,
       "ranks that share the model and the threads; 0 = as it is packed, else 1");
   add(app, "--isa", config.runner.cpu.isa, "scalar, avx2 or avx512; default: the best of this machine");

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import time
 
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "btl_tcp_if_include", "lo"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+LOOPBACK = ["--mca", "btl_tcp_if_include", "lo"]
 
 
 def free_port():
@@ -21,15 +22,17 @@ def free_port():
 class Group:
     """`wrap(rank)`: words to put before the program, to run each rank another way."""
 
-    def __init__(self, program, model, ranks, log, *flags, wrap=None, launcher=()):
+    def __init__(self, program, model, ranks, log, *flags, wrap=None, launcher=LOOPBACK):
         self.port, self.log, self.host = free_port(), pathlib.Path(log), "127.0.0.1"
         serve = [program, "serve", "--model", str(model), "--port", str(self.port), "--threads", "1", *flags]
         if ranks == 1:
             command = (wrap(0) if wrap else []) + serve
         else:
-            command = MPIRUN + list(launcher)
-            for rank in range(ranks):
-                command += ([":"] if rank else []) + ["-np", "1"] + (wrap(rank) if wrap else []) + serve
+            command = MPIRUN + launcher
+            if not wrap:
+                command += ["-np", str(ranks)] + serve
+            for rank in range(ranks if wrap else 0):
+                command += ([":"] if rank else []) + ["-np", "1"] + wrap(rank) + serve
         with open(log, "w") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT,
                                             stdin=subprocess.DEVNULL, start_new_session=True)

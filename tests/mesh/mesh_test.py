@@ -4,17 +4,22 @@
 """
 import json
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import kill_ranks
 from group import MPIRUN, Group, answers
 
 PROGRAM = CHECKPOINTS = DEMO = None
 EIGHT_HEADS = dict(emb_size=128, num_layers=3, num_q_heads=16, num_kv_heads=8, key_size=16, ffn_size=2560,
                    scale_groups=8, name="eight-heads")
+LARGE = dict(emb_size=1024, num_layers=4, num_q_heads=16, num_kv_heads=8, key_size=64, ffn_size=4096, scale_groups=8,
+             name="large")
 
 
 class MeshTest(unittest.TestCase):
@@ -52,6 +57,40 @@ class MeshTest(unittest.TestCase):
 
     def test_two_and_four_processes_give_the_bits_of_one_on_a_model_with_eight_key_value_heads(self):
         self.check_bits(self.synthetic(**EIGHT_HEADS), 2, 4)
+
+    def test_ranks_whose_address_space_holds_their_slice_but_not_the_model_serve_it(self):
+        base = max(self.peak_kib(self.start(CHECKPOINTS / "tiny-b", 2)))
+        model, packed = self.synthetic(**LARGE), self.folder / "packed"
+        subprocess.run([PROGRAM, "pack", model, "--out", packed, "--tensor-parallel", "2"], check=True,
+                       capture_output=True)
+        slices = [file.stat().st_size // 1024 for file in sorted(packed.rglob("rank-*.packed"))]
+        self.assertEqual(len(slices), 2)
+        limits = [base + size + more for size, more in zip(slices, (64 * 1024, 96 * 1024))]
+        self.assertLess(max(limits), base + sum(slices))
+        limited = lambda rank: ["prlimit", f"--as={limits[rank] * 1024}"]
+        self.assertEqual(answers(self.start(packed, 2, wrap=limited)), answers(self.start(model, 1)))
+        whole = subprocess.run([*limited(1), PROGRAM, "generate", "--model", model, "--prompt", "x"],
+                               capture_output=True, text=True, timeout=60)
+        self.assertEqual(whole.returncode, 1, "the whole model fits the limit, too")
+
+    def peak_kib(self, group):
+        """The largest address space that each rank has had."""
+        status = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in group.rank_pids()]
+        return [int(re.search(r"VmPeak:\s+(\d+)", text).group(1)) for text in status]
+
+    def test_lost_and_stuck_ranks_are_noticed_in_time_and_end_the_group(self):
+        for rank, how in [(1, signal.SIGKILL), (0, signal.SIGKILL), (1, signal.SIGSTOP)]:
+            with self.subTest(rank=rank, how=how.name):
+                seen = kill_ranks.round_of(PROGRAM, DEMO, 2, rank, how, 0.3, self.folder)
+                self.assertLess(seen["noticed"], kill_ranks.allowed_seconds(how))
+                if rank != 0:
+                    self.assertIn("error event", seen["ends"])
+                if how == signal.SIGSTOP:
+                    self.assertTrue(seen["red"], "/livez never turned red")
+
+    def test_two_replicas_in_one_server_give_the_bits_of_one(self):
+        self.assertEqual(answers(self.start(DEMO, 1, "--data-parallel", "2", "--force-threads")),
+                         answers(self.start(DEMO, 1)))
 
     def test_ranks_with_different_programs_or_weights_are_refused_by_name(self):
         other = self.folder / "grokd"
