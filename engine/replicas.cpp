@@ -55,6 +55,13 @@ void PrefixAffinity::remember(const Request& request, int replica) {
 Replicas::Replicas(std::vector<std::unique_ptr<Engine>> engines)
     : engines_(std::move(engines)), affinity_(pages_to_remember(engines_)) {}
 
+Replicas::Replicas(std::unique_ptr<Engine> engine)
+    : Replicas([&] {
+        std::vector<std::unique_ptr<Engine>> one;
+        one.push_back(std::move(engine));
+        return one;
+      }()) {}
+
 std::vector<int> Replicas::order(const Request& request) {
   std::vector<int> load;
   for (const auto& engine : engines_) {

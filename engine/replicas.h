@@ -44,6 +44,7 @@ class PrefixAffinity {
 class Replicas {
  public:
   explicit Replicas(std::vector<std::unique_ptr<Engine>> engines);
+  explicit Replicas(std::unique_ptr<Engine> engine);
 
   /// To the replica that knows the prompt's beginning, or the least loaded one if that has less to do by more
   /// than a quarter of its slots; where one refuses, to the others. Refused when all do.

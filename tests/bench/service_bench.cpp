@@ -120,7 +120,8 @@ std::unique_ptr<LoadedModel> instant_model(const test::ServerSetup& setup, doubl
   limits.kv_pages = streams * (setup.context / kernels::kPagePositions + 1);
   const double step_seconds = events_per_second > 0 ? streams / events_per_second : 0;
   auto runner = std::make_unique<InstantRunner>(limits, step_seconds);
-  model->engine = std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine);
+  model->engine = std::make_unique<Replicas>(
+      std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine));
   return model;
 }
 
