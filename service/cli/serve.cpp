@@ -186,7 +186,7 @@ int serve(ServeFlags& flags) {
   install_crash_handler();
   const ModelConfig model =
       flags.preset.empty() ? load_model_config(config.model_dir) : preset_config(flags.preset);
-  config.runner.processes = join_ranks(config.collective_timeout);
+  config.runner.processes = join_ranks(std::max(config.collective_timeout, Milliseconds(100)));
   if (follows(config.runner)) {
     follow_model(config.model_dir, model, config.runner);
     return 0;
