@@ -57,6 +57,19 @@ class Client(threading.Thread):
             self.end = "cut off"
 
 
+def still_runs(pid, seconds=2):
+    """A process that is dead and waits to be collected does not."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return False
+        except OSError:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def watch_livez(group, seen):
     while group.process.poll() is None:
         try:
@@ -84,7 +97,7 @@ def round_of(program, model, ranks, rank, how, delay, folder):
             client.join(5)
         assert all(client.end for client in clients), "a client hangs"
         assert status != 0, "the launcher exited with 0"
-        left = [pid for pid in pids if pathlib.Path(f"/proc/{pid}").exists()]
+        left = [pid for pid in pids if still_runs(pid)]
         assert not left, f"left behind: {left}"
         noticed = max(client.ended_at for client in clients) - hit
         return dict(rank=rank, how=how.name, noticed=noticed, exited=exited, status=status,
