@@ -14,7 +14,8 @@ runtime_packages=(
 # Without these there is no test run at all.
 test_packages=(git doctest-dev libboost-context1.81-dev python3 python3-numpy python3-sentencepiece curl)
 
-# Without these a stage of test.sh is skipped, and says so.
+# Without these a stage of test.sh, or part of one, is skipped, and says so.
+mpi_packages=(libopenmpi-dev openmpi-bin)
 fuzz_packages=(clang libclang-rt-14-dev)
 client_packages=(python3-venv)
 deploy_packages=(nginx-light haproxy prometheus openssl systemd)

@@ -34,8 +34,10 @@ build() {
   shift
   # Instrumented code draws warnings about the libraries' own headers, so only builds without forbid them.
   case $preset in release | cuda) werror=ON ;; esac
+  local mpi=OFF
+  [ "$preset" != release ] || [ -n "$(missing_packages "${mpi_packages[@]}")" ] || mpi=ON
   say "building $preset: $*"
-  if cmake --preset "$preset" --log-level=WARNING -DBUILD_TESTING=ON -DGROKD_WERROR=$werror &&
+  if cmake --preset "$preset" --log-level=WARNING -DBUILD_TESTING=ON -DGROKD_WERROR=$werror -DGROKD_MPI=$mpi &&
     cmake --build --preset "$preset" --parallel "$jobs" --target "$@"; then
     return 0
   fi
@@ -61,6 +63,7 @@ run_ctest() {
 }
 
 stage_unit() {
+  install_missing "${mpi_packages[@]}" || skip "groups of processes: Open MPI can't be installed here"
   build release all && run_ctest unit release -E '^cuda emulation:'
 }
 

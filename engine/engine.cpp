@@ -72,10 +72,11 @@ struct Counters {
 class Engine::Impl {
  public:
   Impl(std::unique_ptr<ModelRunner> runner, const Tokenizer& tokenizer, EngineConfig config,
-       StepObserver observer)
+       StepObserver observer, FailureObserver on_failure)
       : runner_(std::move(runner)),
         config_(within(config, runner_->limits())),
         observer_(std::move(observer)),
+        on_failure_(std::move(on_failure)),
         rules_{tokenizer, config.special,
                AnswerMasks(runner_->limits().vocab_size, tokenizer.vocab_size(), config.special)},
         step_time_(runner_->limits().experts, runner_->limits().experts_per_token),
@@ -88,7 +89,7 @@ class Engine::Impl {
     thread_.join();
   }
 
-  std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
+  std::variant<RequestHandle, Refused> offer(Request& request, OutputSink& sink);
   void drain() { mailbox_.refuse_all(Rejection::draining); }
   EngineStats stats() const;
   const RunnerLimits& limits() const { return runner_->limits(); }
@@ -109,6 +110,7 @@ class Engine::Impl {
   const std::unique_ptr<ModelRunner> runner_;
   const EngineConfig config_;
   const StepObserver observer_;
+  const FailureObserver on_failure_;
   const AnswerRules rules_;
   Counters counters_;
   StepTimeModel step_time_;  // engine thread only, as is all below but the mailbox
@@ -120,11 +122,13 @@ class Engine::Impl {
   std::thread thread_;  // last: it uses everything above
 };
 
-std::variant<RequestHandle, Refused> Engine::Impl::submit(Request request, OutputSink sink) {
+std::variant<RequestHandle, Refused> Engine::Impl::offer(Request& request, OutputSink& sink) {
   auto cancelled = std::make_shared<std::atomic<bool>>(false);
   RequestHandle handle(cancelled);
-  if (const auto refused =
-          mailbox_.offer({std::move(request), std::move(sink), std::move(cancelled), Clock::now()})) {
+  Pending pending{std::move(request), std::move(sink), std::move(cancelled), Clock::now()};
+  if (const auto refused = mailbox_.offer(std::move(pending))) {  // then it has not been moved from
+    request = std::move(pending.request);
+    sink = std::move(pending.sink);
     return *refused;
   }
   return handle;
@@ -147,7 +151,8 @@ void Engine::Impl::loop() {
 bool Engine::Impl::turn() {
   const bool idle = !scheduler_.busy();
   counters_.idle = idle;
-  if (!mailbox_.take(idle, mail_)) return false;
+  if (!mailbox_.take(idle, mail_, runner_->keep_alive_interval())) return false;
+  if (idle && mail_.empty()) runner_->keep_alive();
   const auto now = Clock::now();
   if (idle) {
     mark_progress(now);
@@ -234,6 +239,7 @@ void Engine::Impl::fail(const std::string& what) {
   counters_.failed = true;
   mailbox_.refuse_all(Rejection::failed);
   end_all({FinishReason::error, false, what, false});
+  if (on_failure_) on_failure_(what);
 }
 
 void Engine::Impl::end_all(const Abort& abort) {
@@ -278,13 +284,18 @@ EngineStats Engine::Impl::stats() const {
 }
 
 Engine::Engine(std::unique_ptr<ModelRunner> runner, const Tokenizer& tokenizer, EngineConfig config,
-               StepObserver observer)
-    : impl_(std::make_unique<Impl>(std::move(runner), tokenizer, config, std::move(observer))) {}
+               StepObserver observer, FailureObserver on_failure)
+    : impl_(std::make_unique<Impl>(std::move(runner), tokenizer, config, std::move(observer),
+                                   std::move(on_failure))) {}
 
 Engine::~Engine() = default;
 
 std::variant<RequestHandle, Refused> Engine::submit(Request request, OutputSink sink) {
-  return impl_->submit(std::move(request), std::move(sink));
+  return impl_->offer(request, sink);
+}
+
+std::variant<RequestHandle, Refused> Engine::offer(Request& request, OutputSink& sink) {
+  return impl_->offer(request, sink);
 }
 
 void Engine::drain() { impl_->drain(); }

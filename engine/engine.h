@@ -57,6 +57,9 @@ struct StepRecord {
 };
 using StepObserver = std::function<void(const StepRecord&)>;
 
+/// Why the engine has failed, once everything that ran has been told. Runs on the engine thread.
+using FailureObserver = std::function<void(const std::string& what)>;
+
 /// Move-only; its destructor cancels the request, which frees slot and pages at the next step.
 class RequestHandle {
  public:
@@ -80,7 +83,7 @@ class RequestHandle {
 class Engine {
  public:
   Engine(std::unique_ptr<ModelRunner> runner, const Tokenizer& tokenizer, EngineConfig config,
-         StepObserver observer = {});
+         StepObserver observer = {}, FailureObserver on_failure = {});
   ~Engine();  // stops at the next step; what is left ends with FinishReason::cancelled
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -89,6 +92,8 @@ class Engine {
   /// (FinishReason::cancelled once the handle is gone), then it is destroyed. A request that cannot run,
   /// since it exceeds the context or the cache or holds an unknown id, ends with FinishReason::error.
   std::variant<RequestHandle, Refused> submit(Request request, OutputSink sink);
+  /// The same, but what is refused stays with the caller.
+  std::variant<RequestHandle, Refused> offer(Request& request, OutputSink& sink);
   void drain();               // any thread: no new work; what runs goes on
   EngineStats stats() const;  // any thread
   const RunnerLimits& limits() const;

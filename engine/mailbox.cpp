@@ -56,9 +56,11 @@ std::optional<Refused> Mailbox::offer(Pending&& pending) {
   return std::nullopt;
 }
 
-bool Mailbox::take(bool wait, std::vector<Pending>& mail) {
+bool Mailbox::take(bool wait, std::vector<Pending>& mail, std::optional<std::chrono::milliseconds> longest) {
   std::unique_lock lock(mutex_);
-  if (wait) came_.wait(lock, [this] { return closed_ || !mail_.empty(); });
+  const auto something = [this] { return closed_ || !mail_.empty(); };
+  if (wait && longest) came_.wait_for(lock, *longest, something);
+  if (wait && !longest) came_.wait(lock, something);
   std::move(mail_.begin(), mail_.end(), std::back_inserter(mail));
   mail_.clear();
   return !closed_;

@@ -1,6 +1,7 @@
 #pragma once
 // The way into the engine: any thread puts requests in, the engine thread takes them out.
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -19,9 +20,9 @@ class Mailbox {
   /// Refused when as many requests are inside as may run and wait, when too many prompt tokens wait, and when
   /// the answer is not expected before the request's deadline.
   std::optional<Refused> offer(Pending&& pending);
-  /// Engine thread: moves what came to the end of `mail`; with `wait` sleeps until something came. False:
-  /// closed.
-  bool take(bool wait, std::vector<Pending>& mail);
+  /// Engine thread: moves what came to the end of `mail`; with `wait` sleeps until something came, at most
+  /// for `longest`. False: closed.
+  bool take(bool wait, std::vector<Pending>& mail, std::optional<std::chrono::milliseconds> longest = {});
   /// Engine thread: replaces what is known of the engine; what it has taken is its own from then on.
   void publish(const EngineLoad& load);
   /// No request is accepted from now on. `failed` goes before `draining`.

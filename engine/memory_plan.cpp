@@ -177,11 +177,13 @@ MemoryPlan plan_memory(const PlanModel& model, const PlanOptions& options) {
 
 std::size_t weight_bytes(const ModelConfig& c, int ranks) {
   std::size_t bytes = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto blocks = planned_blocks(plan_model(c), {rank, ranks});
-    bytes += plan_weights(blocks).total() + page_ends(blocks);
-  }
+  for (int rank = 0; rank < ranks; ++rank) bytes += weight_bytes(c, Shard{rank, ranks});
   return bytes;
+}
+
+std::size_t weight_bytes(const ModelConfig& c, Shard shard) {
+  const auto blocks = planned_blocks(plan_model(c), shard);
+  return plan_weights(blocks).total() + page_ends(blocks);
 }
 
 std::size_t bytes_per_token(const ModelConfig& c) { return step_bytes(c, 1); }

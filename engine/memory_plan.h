@@ -58,6 +58,9 @@ MemoryPlan plan_memory(const PlanModel& model, const PlanOptions& options);
 /// Memory for the weights of all ranks of a group on the CPU, ends of huge pages included.
 std::size_t weight_bytes(const ModelConfig& config, int ranks = 1);
 
+/// The same for one rank.
+std::size_t weight_bytes(const ModelConfig& config, Shard shard);
+
 /// Weight bytes that one token at batch 1 reads: all of attention, the chosen experts, routers, output
 /// embedding.
 std::size_t bytes_per_token(const ModelConfig& config);

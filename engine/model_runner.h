@@ -1,14 +1,17 @@
 #pragma once
 // Weights, cache and scratch of a model; runs one batch. Knows nothing of requests.
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "engine/batch.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/config.h"
+#include "kernels/process_group.h"
 
 namespace grokd {
 
@@ -30,6 +33,10 @@ class ModelRunner {
   /// Feeds the batch, writes keys and values into its pages and samples `batch.sampling` into `sampled` [R].
   /// Throws when the device fails; the cache is then undefined.
   virtual void run(const Batch& batch, std::span<kernels::SampledToken> sampled) = 0;
+  /// An idle engine calls `keep_alive` so often; none: never.
+  virtual std::optional<std::chrono::milliseconds> keep_alive_interval() const { return std::nullopt; }
+  /// Throws when other ranks are lost.
+  virtual void keep_alive() {}
 };
 
 struct RunnerOptions {
@@ -39,6 +46,8 @@ struct RunnerOptions {
   // Ranks, each with its slice of the weights and its share of the threads; 0 = as the files are packed,
   // else 1.
   int tensor_parallel = 0;
+  // The ranks are processes, and this is one of them; null: ranks are threads.
+  std::shared_ptr<kernels::ProcessGroup> processes;
   int context = 0;  // 0 = the model's own; otherwise at most that
   int max_sequences = 16;
   int max_batch_tokens = 512;
@@ -63,5 +72,9 @@ std::unique_ptr<kernels::Backend> make_backend(const RunnerOptions& options);
 /// the number needed).
 std::unique_ptr<ModelRunner> load_model(const std::string& model_dir, const ModelConfig& config,
                                         const RunnerOptions& options, const ProgressSink& progress);
+
+/// As a process of options.processes that is not its first: loads its slice and runs rank 0's steps until
+/// that one ends. Throws ConfigError as load_model does, kernels::GroupBroken when rank 0 is lost.
+void follow_model(const std::string& model_dir, const ModelConfig& config, const RunnerOptions& options);
 
 }  // namespace grokd

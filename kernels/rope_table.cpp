@@ -51,4 +51,13 @@ RopeTable make_rope_table(Backend& backend, double theta, int head_size, int pos
   return table;
 }
 
+void share_rope_table(Communicator& group, Backend& backend, RopeTable& table) {
+  std::vector<float> values(static_cast<std::size_t>(table.positions) * static_cast<std::size_t>(table.half));
+  for (Buffer* buffer : {&table.cos, &table.sin}) {
+    backend.download(values.data(), buffer->data(), values.size() * sizeof(float));
+    group.broadcast(values);
+    backend.upload(buffer->data(), values.data(), values.size() * sizeof(float));
+  }
+}
+
 }  // namespace grokd::kernels

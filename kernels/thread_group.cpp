@@ -3,22 +3,12 @@
 #include <algorithm>
 #include <thread>
 
+#include "kernels/rank_tree.h"
+
 namespace grokd::kernels {
 namespace {
 
 constexpr int kSpins = 2000;
-constexpr std::ptrdiff_t kBlock = 256;  // elements whose sums of all ranks stay in the nearest cache
-
-/// sums[0] = tree over sums[0 .. ranks - 1], each `count` long (docs/numerics.md, section 4).
-void add_tree(float (*sums)[kBlock], int ranks, std::ptrdiff_t count) {
-  for (int distance = 1; distance < ranks; distance *= 2) {
-    for (int r = 0; r < ranks; r += 2 * distance) {
-      for (std::ptrdiff_t i = 0; i < count; ++i) sums[r][i] = sums[r][i] + sums[r + distance][i];
-    }
-  }
-}
-
-constexpr int kMostRanks = 64;
 
 }  // namespace
 
@@ -56,10 +46,7 @@ class ThreadGroup::Rank final : public Communicator {
 };
 
 ThreadGroup::ThreadGroup(int ranks) : barrier_(ranks), vectors_(static_cast<std::size_t>(ranks)) {
-  if (ranks < 1 || ranks > kMostRanks || (ranks & (ranks - 1)) != 0) {
-    throw std::invalid_argument("a group has 1, 2, 4, ... " + std::to_string(kMostRanks) + " ranks, not " +
-                                std::to_string(ranks));
-  }
+  check_rank_count(ranks);
   for (int r = 0; r < ranks; ++r) communicators_.push_back(std::make_unique<Rank>(*this, r));
 }
 
@@ -69,14 +56,15 @@ void ThreadGroup::sum(int rank, MatrixView<float> y) {
   barrier_.arrive_and_wait();
   const std::ptrdiff_t elements = y.rows * y.cols;
   const std::ptrdiff_t first = elements * rank / size(), end = elements * (rank + 1) / size();
-  float sums[kMostRanks][kBlock];
+  const float* parts[kMostRanks];
   for (std::ptrdiff_t at = first; at < end;) {
-    const std::ptrdiff_t row = at / y.cols, column = at % y.cols;
-    const std::ptrdiff_t count = std::min({kBlock, end - at, y.cols - column});
-    for (int r = 0; r < size(); ++r)
-      std::copy_n(vectors_[static_cast<std::size_t>(r)].row(row) + column, count, sums[r]);
-    add_tree(sums, size(), count);
-    for (const MatrixView<float>& all : vectors_) std::copy_n(sums[0], count, all.row(row) + column);
+    const std::ptrdiff_t row = at / y.cols, column = at % y.cols, count = std::min(end - at, y.cols - column);
+    for (int r = 0; r < size(); ++r) parts[r] = vectors_[static_cast<std::size_t>(r)].row(row) + column;
+    float* sum = y.row(row) + column;
+    add_rank_tree(parts, size(), count, sum);
+    for (const MatrixView<float>& all : vectors_) {
+      if (all.data != y.data) std::copy_n(sum, count, all.row(row) + column);
+    }
     at += count;
   }
   barrier_.arrive_and_wait();

@@ -4,17 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "kernels/communicator.h"
 
 namespace grokd::kernels {
-
-/// What a rank meets in a collective that another rank will never join.
-struct GroupBroken : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// Everyone waits for everyone: spins for a bounded time, then sleeps.
 class GroupBarrier {

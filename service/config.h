@@ -47,6 +47,7 @@ struct ServerConfig {
   std::string chat_template;         // "" = the model's own, else a named one
   bool strict_chat = false;          // a line of a message that would open a turn is indented
   RunnerOptions runner;
+  int data_parallel = 1;  // replicas of the model, each with slots and cache of its own
   EngineConfig engine;
 
   std::vector<ApiKey> api_keys;           // none = no key needed
@@ -61,6 +62,7 @@ struct ServerConfig {
   Milliseconds default_timeout{0};  // whole request; 0 = none
 
   Milliseconds stall_limit{30'000};    // without a step while work is pending: /livez turns red
+  Milliseconds collective_timeout{10'000};  // ranks that are processes: the others are lost after so long
   Milliseconds drain_delay{0};         // after SIGTERM: new requests still served for so long
   Milliseconds drain_timeout{30'000};  // then running ones may go on for so long
   bool vllm_metrics = false;           // also the names vLLM uses

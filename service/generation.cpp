@@ -92,7 +92,7 @@ class Generation {
   Generation& operator=(const Generation&) = delete;
 
   /// Throws ApiError when one of them is refused; those before it end.
-  void submit(Engine& engine);
+  void submit(Replicas& engine);
   /// Waits for pieces; keeps a stream alive meanwhile. Throws system_error when the client is gone and
   /// ApiError when a sequence failed or the server ends.
   asio::awaitable<void> next(std::vector<Piece>& pieces);
@@ -167,7 +167,7 @@ std::int64_t Generation::prompt_tokens() const {
   return tokens;
 }
 
-void Generation::submit(Engine& engine) {
+void Generation::submit(Replicas& engine) {
   const std::int64_t tokens = prompt_tokens();
   exchange_.record().choices = static_cast<int>(plan_.requests.size());
   for (std::size_t i = 0; i < plan_.requests.size(); ++i) {

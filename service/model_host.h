@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/chat_template.h"
-#include "engine/engine.h"
+#include "engine/replicas.h"
 #include "engine/grammar/constraint.h"
 #include "engine/models/config.h"
 #include "engine/tokenizer.h"
@@ -21,7 +21,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<GrammarCompiler> grammars;
   std::string fingerprint;  // system_fingerprint: changes whenever weights or numerics do
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Replicas> engine;
 };
 
 class ModelHost {

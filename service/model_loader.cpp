@@ -37,25 +37,56 @@ void warm_up(const LoadedModel& model, const ModelConfig& config) {
     throw ConfigError("the model fails on its first tokens: are its files whole? (grokd verify)");
 }
 
+/// A group that has lost a process can't go on: whoever launched it launches it again.
+FailureObserver on_failure(Server& server) {
+  if (!server.config().runner.processes) return {};
+  return [&server](const std::string& what) {
+    std::fprintf(stderr, "grokd: %s\n", what.c_str());
+    server.stop_after_failure();
+  };
+}
+
+/// The threads are shared out over the replicas.
+RunnerOptions options_of_replica(const ServerConfig& config) {
+  RunnerOptions options = config.runner;
+  if (config.data_parallel == 1) return options;
+  if (options.processes) throw ConfigError("--data-parallel needs ranks that are threads, not processes");
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = options.cpu.threads > 0 ? options.cpu.threads : cores;
+  options.cpu.threads = std::max(1, threads / config.data_parallel);
+  return options;
+}
+
+std::vector<std::unique_ptr<Engine>> load_engines(Server& server, const Tokenizer& tokenizer) {
+  const ServerConfig& config = server.config();
+  ModelHost& host = server.host();
+  EngineConfig engine = config.engine;
+  engine.special = special_tokens(host.config());
+  const RunnerOptions options = options_of_replica(config);
+  std::vector<std::unique_ptr<Engine>> engines;
+  const ProgressSink progress = [&](const LoadProgress& p) {
+    if (p.bytes_total == 0) return;
+    const double part = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total);
+    host.set_progress(0.99 * (static_cast<double>(engines.size()) + part) / config.data_parallel);
+  };
+  for (int i = 0; i < config.data_parallel; ++i) {
+    engines.push_back(std::make_unique<Engine>(
+        load_model(config.model_dir, host.config(), options, progress), tokenizer, engine,
+        [&server](const StepRecord& step) { server.metrics().observe_step(step); }, on_failure(server)));
+  }
+  return engines;
+}
+
 std::unique_ptr<LoadedModel> load(Server& server) {
   const ServerConfig& config = server.config();
   ModelHost& host = server.host();
   auto model = std::make_unique<LoadedModel>();
   model->tokenizer = load_tokenizer(config.model_dir, host.config());
-  const ProgressSink progress = [&host](const LoadProgress& p) {
-    if (p.bytes_total > 0)
-      host.set_progress(0.99 * static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total));
-  };
-  auto runner = load_model(config.model_dir, host.config(), config.runner, progress);
   model->fingerprint = fingerprint_of(config.model_dir, host.config(), config.runner);
   model->grammars = std::make_unique<GrammarCompiler>(*model->tokenizer, host.config().vocab_size,
                                                       std::vector<TokenId>{host.config().eos_token});
-  EngineConfig engine = config.engine;
-  engine.special = special_tokens(host.config());
-  model->engine =
-      std::make_unique<Engine>(std::move(runner), *model->tokenizer, engine,
-                               [&server](const StepRecord& step) { server.metrics().observe_step(step); });
-  warm_up(*model, host.config());
+  model->engine = std::make_unique<Replicas>(load_engines(server, *model->tokenizer));
+  for (int i = 0; i < config.data_parallel; ++i) warm_up(*model, host.config());
   return model;
 }
 

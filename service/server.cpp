@@ -36,7 +36,7 @@ namespace {
 constexpr Milliseconds kAcceptRetry{100};  // when the process is out of file descriptors
 constexpr Milliseconds kDrainPoll{10};
 constexpr Milliseconds kSupervisorPoll{500};
-constexpr Milliseconds kLastWords{1'000};  // for the error events at the end of the drain timeout
+constexpr Milliseconds kLastWords{1'000};  // for error events, at the end of the drain timeout or after a failure
 
 int threads_or_default(int configured) {
   if (configured > 0) return configured;
@@ -125,6 +125,7 @@ class Server::Impl {
   enum class Port { api, metrics };
   asio::awaitable<void> accept_connections(tcp::acceptor& acceptor, Port port);
   asio::awaitable<void> drain_all();
+  asio::awaitable<void> stop_later(int exit_code);
   asio::awaitable<void> keep_supervisor_informed();
   void open_connection(tcp::socket socket, IoThread& io_thread, Port port);
   tcp::socket behind_tls(tcp::socket client, IoThread& io_thread);
@@ -278,6 +279,13 @@ void Server::Impl::drain() {
   asio::co_spawn(io_, drain_all(), asio::detached);
 }
 
+asio::awaitable<void> Server::Impl::stop_later(int exit_code) {
+  error_code ignored;
+  asio::steady_timer timer(io_, kLastWords);
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  stop(exit_code);
+}
+
 void Server::Impl::stop(int exit_code) {
   std::lock_guard lock(mutex_);
   if (!exit_code_) exit_code_ = exit_code;
@@ -371,6 +379,9 @@ void Server::reload_on_hangup() { impl_->reload_on_hangup(); }
 void Server::reload() { impl_->reload(); }
 void Server::drain() { impl_->drain(); }
 void Server::stop(int exit_code) { impl_->stop(exit_code); }
+void Server::stop_after_failure() {
+  asio::co_spawn(impl_->io_, impl_->stop_later(1), asio::detached);
+}
 int Server::wait() { return impl_->wait(); }
 
 }  // namespace grokd

@@ -44,6 +44,8 @@ class Server {
   void drain();
   /// Ends everything at once, with this exit code for `wait`. Any thread.
   void stop(int exit_code = 0);
+  /// Ends with exit code 1 a second later: until then error events go out and /livez is red. Any thread.
+  void stop_after_failure();
   /// Until drained or stopped. Returns the exit code.
   int wait();
 

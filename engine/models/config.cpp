@@ -326,10 +326,12 @@ ModelConfig preset_config(std::string_view name) {
   throw ConfigError("unknown preset \"" + std::string(name) + "\" (known: " + known + ")");
 }
 
+std::string config_text(const ModelConfig& config) { return config_json(config).dump(1) + '\n'; }
+
 void save_model_config(const ModelConfig& config, const std::string& model_dir) {
   const std::string path = config_path(model_dir);
   std::ofstream stream(path);
-  stream << config_json(config).dump(1) << '\n';
+  stream << config_text(config);
   stream.close();
   if (!stream) throw ConfigError(path + ": cannot be written");
 }

@@ -76,6 +76,9 @@ ModelConfig load_model_config(const std::string& model_dir);
 /// "grok-1", "small", "medium", ...: throws ConfigError listing the known names.
 ModelConfig preset_config(std::string_view preset);
 
+/// All of it, in the form of config.json.
+std::string config_text(const ModelConfig& config);
+
 /// Writes DIR/config.json in the form load_model_config reads.
 void save_model_config(const ModelConfig& config, const std::string& model_dir);
 

@@ -102,6 +102,7 @@ Decoder::Decoder(Weights weights, const ModelSetup& setup)
       temperature_(make_temperatures(backend_, config_.attn_temperature_len, setup.context)),
       heads_(config_.num_q_heads / group_.size()),
       kv_heads_(config_.num_kv_heads / group_.size()) {
+  kernels::share_rope_table(group_, backend_, rope_);
   allocate_scratch(setup);
 }
 

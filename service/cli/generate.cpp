@@ -12,6 +12,7 @@
 #include "engine/model_runner.h"
 #include "engine/tokenizer.h"
 #include "service/cli/commands.h"
+#include "service/cli/ranks.h"
 
 namespace grokd::cli {
 
@@ -26,6 +27,8 @@ struct GenerateFlags {
   bool json = false, ignore_eos = false;
   RunnerOptions runner;
 };
+
+constexpr std::chrono::seconds kCollectiveTimeout{10};
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -74,11 +77,16 @@ void print_json(const Generated& answer, std::uint64_t seed) {
 int run_generate(const GenerateFlags& flags) {
   const ModelConfig config =
       flags.preset.empty() ? load_model_config(flags.model) : preset_config(flags.preset);
+  RunnerOptions options = flags.runner;
+  options.max_sequences = 1;
+  options.processes = join_ranks(kCollectiveTimeout);
+  if (follows(options)) {
+    follow_model(flags.model, config, options);
+    return 0;
+  }
   const auto tokenizer = load_tokenizer(flags.model, config);
   Request request = make_request(flags, config, *tokenizer);
   const std::uint64_t seed = request.sampling.seed;
-  RunnerOptions options = flags.runner;
-  options.max_sequences = 1;
   EngineConfig engine_config;
   engine_config.slots = 1;
   engine_config.step_tokens = options.max_batch_tokens;

@@ -3,12 +3,14 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <thread>
 
 #include "service/cli/commands.h"
+#include "service/cli/ranks.h"
 #include "service/crash_handler.h"
 #include "service/log.h"
 #include "service/model_loader.h"
@@ -68,6 +70,10 @@ void add_model_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::IsMember({"cpu", "cuda", "auto", "reference"}));
   add(app, "--threads", config.runner.cpu.threads, "threads of the CPU backend; 0 = all cores");
   app.add_flag("--force-threads", config.runner.cpu.force_threads, "allow more threads than cores");
+  add(app, "--data-parallel", config.data_parallel,
+      "copies of the model that share out requests and threads; each has --slots and --kv-cache-mb of its "
+      "own")
+      ->check(CLI::Range(1, 64));
   add(app, "--tensor-parallel", config.runner.tensor_parallel,
       "ranks that share the model and the threads; 0 = as it is packed, else 1");
   add(app, "--isa", config.runner.cpu.isa, "scalar, avx2 or avx512; default: the best of this machine");
@@ -144,6 +150,8 @@ void add_life_cycle_flags(CLI::App& app, ServerConfig& config) {
   add_seconds(app, "--drain-timeout", config.drain_timeout, "then running requests may go on so long, in s");
   add_seconds(app, "--stall-limit", config.stall_limit,
               "/livez turns red after so long without a step, in s");
+  add_seconds(app, "--collective-timeout", config.collective_timeout,
+              "under mpirun, a rank that does not answer for so long is lost, in s");
   const auto set_names = [&config](const std::string& names) { config.vllm_metrics = names == "vllm"; };
   app.add_option_function<std::string>("--metrics-compat", set_names, "metrics also under the names of: vllm")
       ->check(CLI::IsMember({"vllm"}));
@@ -160,12 +168,20 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Under mpirun a SIGTERM is soon followed by SIGKILL: open streams get their error event in between.
+void drain_within(ServerConfig& config, Milliseconds grace) {
+  const Milliseconds left = std::max(grace - Milliseconds(700), Milliseconds(200));
+  config.drain_delay = std::min(config.drain_delay, left);
+  config.drain_timeout = std::min(config.drain_timeout, left - config.drain_delay);
+}
+
 /// Settles what "auto" means before anything is opened.
 void settle_backend(ServerConfig& config) {
   const BackendChoice choice = choose_backend(config.runner.backend);
   config.runner.backend = choice.backend;
   if (choice.missing.empty()) return;
-  Log(parse_log_level(config.log_level)).event(LogLevel::warn, "the CPU computes", {{"reason", choice.missing}});
+  Log(parse_log_level(config.log_level))
+      .event(LogLevel::warn, "the CPU computes", {{"reason", choice.missing}});
 }
 
 int serve(ServeFlags& flags) {
@@ -182,6 +198,12 @@ int serve(ServeFlags& flags) {
   install_crash_handler();
   const ModelConfig model =
       flags.preset.empty() ? load_model_config(config.model_dir) : preset_config(flags.preset);
+  config.runner.processes = join_ranks(std::max(config.collective_timeout, Milliseconds(100)));
+  if (follows(config.runner)) {
+    follow_model(config.model_dir, model, config.runner);
+    return 0;
+  }
+  if (config.runner.processes) drain_within(config, kernels::launcher_grace());
   Server server(config, model, choose_chat_template(config.chat_template, model));
   server.start();
   server.drain_on_signals();

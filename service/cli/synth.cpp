@@ -14,7 +14,7 @@ namespace grokd::cli {
 namespace {
 
 struct SynthFlags {
-  std::string preset = "small", out, tokenizer;
+  std::string preset = "small", config, out, tokenizer;
   int layers = 0;
   std::uint64_t seed = 1;
 };
@@ -26,7 +26,7 @@ void copy_tokenizer(const std::string& from, const std::filesystem::path& to) {
 }
 
 int run_synth(const SynthFlags& flags) {
-  ModelConfig config = preset_config(flags.preset);
+  ModelConfig config = flags.config.empty() ? preset_config(flags.preset) : load_model_config(flags.config);
   config.name += "-synthetic";
   if (flags.layers > 0) config.num_layers = flags.layers;
   // Without a vocabulary of its own the model is usable with one token a byte.
@@ -44,6 +44,8 @@ void add_synth(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<SynthFlags>();
   CLI::App* command = app.add_subcommand("synth", "Write a model of random weights");
   command->add_option("--preset", flags->preset, "grok-1, medium or small")->capture_default_str();
+  command->add_option("--config", flags->config,
+                      "Folder whose config.json has the shapes, instead of a preset");
   command->add_option("--layers", flags->layers, "Layers, if not the preset's own")
       ->check(CLI::Range(1, 4096));
   command->add_option("--out", flags->out, "Folder to write")->required();

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +39,32 @@ class Pace {
   const Clock::duration interval_;
   Clock::time_point next_{};
 };
+
+/// What the system itself takes for the tokens of one step: seconds of a bare loop of sends, one event to
+/// each of `streams` sockets of this machine, many times.
+std::vector<double> bare_send_seconds(int streams) {
+  constexpr int kTimes = 400, kEventBytes = 260;
+  const std::string event(kEventBytes, 'x');
+  boost::asio::io_context io;
+  using boost::asio::ip::tcp;
+  tcp::acceptor acceptor(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
+  std::vector<test::HttpClient> readers;
+  std::vector<tcp::socket> senders;
+  for (int i = 0; i < streams; ++i) {
+    readers.emplace_back(acceptor.local_endpoint().port());
+    senders.push_back(acceptor.accept());
+    senders.back().set_option(tcp::no_delay(true));
+  }
+  std::vector<double> seconds;
+  for (int i = 0; i < kTimes; ++i) {
+    const auto start = Clock::now();
+    for (auto& socket : senders) ::send(socket.native_handle(), event.data(), event.size(), MSG_NOSIGNAL);
+    seconds.push_back(Seconds(Clock::now() - start).count());
+    for (auto& reader : readers) reader.discard();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return seconds;
+}
 
 /// Gives every sequence the same token.
 class InstantRunner final : public ModelRunner {
@@ -120,7 +148,8 @@ std::unique_ptr<LoadedModel> instant_model(const test::ServerSetup& setup, doubl
   limits.kv_pages = streams * (setup.context / kernels::kPagePositions + 1);
   const double step_seconds = events_per_second > 0 ? streams / events_per_second : 0;
   auto runner = std::make_unique<InstantRunner>(limits, step_seconds);
-  model->engine = std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine);
+  model->engine = std::make_unique<Replicas>(
+      std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine));
   return model;
 }
 
@@ -169,6 +198,9 @@ void report(int streams, const Run& run) {
 int main(int argc, char** argv) {
   const int streams = argc > 1 ? std::atoi(argv[1]) : 64;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 3;
+  const std::vector<double> bare = bare_send_seconds(streams);
+  std::printf("%3d streams, a bare loop of sends: P50 %.0f us, P99 %.0f us\n", streams,
+              bench::percentile(bare, 0.5) * 1e6, bench::percentile(bare, 0.99) * 1e6);
   const Run full = measure(streams, 20'000, 0);
   std::printf("%3d streams, as fast as they go: %.0f events/s\n", streams, full.events_per_second);
   for (const double rate : {full.events_per_second / 2, full.events_per_second / 8, 50'000., 10'000.}) {

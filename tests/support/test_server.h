@@ -55,7 +55,8 @@ class TestServer {
         limits,
         setup.script ? setup.script : hash_of_history(tokenizer_.vocab_size(), FakeTokenizer::kFirstPiece));
     runner->before_step = setup.before_step;
-    model->engine = std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine);
+    model->engine = std::make_unique<Replicas>(
+        std::make_unique<Engine>(std::move(runner), *model->tokenizer, setup.config.engine));
     server_.host().set_loaded(std::move(model));
   }
 
