@@ -108,54 +108,42 @@ stage_fuzz() {
   count fuzz "$good" "$bad"
 }
 
-stage_clients() {
-  local venv=build/clients-venv report good bad
+# run_pytest STAGE [pytest argument...]: the tests in tests/STAGE, with the finished program.
+run_pytest() {
+  local stage=$1 venv=build/clients-venv report good bad
+  shift
   build release grokd || return
   if ! install_missing "${client_packages[@]}"; then
-    skip "client tests: python3-venv can't be installed here"
+    skip "$stage tests: python3-venv can't be installed here"
     return
   fi
   [ -x $venv/bin/pip ] || /usr/bin/python3 -m venv $venv
-  if ! $venv/bin/pip install -q --disable-pip-version-check -r tests/clients/requirements.txt; then
-    skip "client tests: no Python packages to be had from here"
+  if ! $venv/bin/pip install -q --disable-pip-version-check -r "tests/$stage/requirements.txt"; then
+    skip "$stage tests: no Python packages to be had from here"
     return
   fi
-  install_missing "${browser_packages[@]}" || skip "browser tests: chromium can't be installed here"
-  say "testing clients"
+  say "testing $stage"
   report=$(mktemp)
-  $venv/bin/python -B -m pytest -q -p no:cacheprovider tests/clients --server build/release/service/grokd \
-    </dev/null 2>&1 | tee "$report"
-  good=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' "$report" | tail -n 1)
-  bad=$(tail -n 1 "$report" | grep -oE '[0-9]+ (failed|errors?)' | awk '{sum += $1} END {print sum + 0}')
-  rm -f "$report"
-  [ -n "$good$bad" ] && [ "${good:-0}" -gt 0 ] || bad=$((bad > 0 ? bad : 1))
-  count clients "${good:-0}" "$bad"
-}
-
-stage_deploy() {
-  local venv=build/clients-venv report good bad
-  build release grokd || return
-  if ! install_missing "${client_packages[@]}"; then
-    skip "deployment tests: python3-venv can't be installed here"
-    return
-  fi
-  [ -x $venv/bin/pip ] || /usr/bin/python3 -m venv $venv
-  if ! $venv/bin/pip install -q --disable-pip-version-check -r tests/deploy/requirements.txt; then
-    skip "deployment tests: no Python packages to be had from here"
-    return
-  fi
-  for package in "${deploy_packages[@]}"; do
-    install_missing "$package" || skip "tests with $package: it can't be installed here"
-  done
-  say "testing deployment"
-  report=$(mktemp)
-  $venv/bin/python -B -m pytest -q -rs -p no:cacheprovider tests/deploy --server build/release/service/grokd \
+  $venv/bin/python -B -m pytest -q -p no:cacheprovider "$@" "tests/$stage" --server build/release/service/grokd \
     </dev/null 2>&1 | tee "$report"
   good=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' "$report" | tail -n 1)
   bad=$(tail -n 1 "$report" | grep -oE '[0-9]+ (failed|errors?)' | awk '{sum += $1} END {print sum + 0}')
   rm -f "$report"
   [ "${good:-0}" -gt 0 ] || bad=$((bad > 0 ? bad : 1))
-  count deploy "${good:-0}" "$bad"
+  count "$stage" "${good:-0}" "$bad"
+}
+
+stage_clients() {
+  install_missing "${browser_packages[@]}" || skip "browser tests: chromium can't be installed here"
+  run_pytest clients
+}
+
+stage_deploy() {
+  local package
+  for package in "${deploy_packages[@]}"; do
+    install_missing "$package" || skip "tests with $package: it can't be installed here"
+  done
+  run_pytest deploy -rs
 }
 
 stages=("$@")
