@@ -3,7 +3,8 @@
 #   unit     release build, every ctest entry
 #   asan     api, engine and service tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     engine and kernel tests under ThreadSanitizer
-#   cuda     the CUDA backend: its kernels on emulated devices everywhere, and built by nvcc where it is installed
+#   emulator kernels of the CUDA backend on emulated devices, in plain C++
+#   cuda     the CUDA backend built by nvcc, where it is installed
 #   fuzz     each fuzz target for a short while (FUZZ_SECONDS for all of them together, 60)
 #   deploy   systemd unit, manifests, alert rules, proxies and TLS with the finished program
 #   clients  the official Python client, schemathesis, the curl lines of docs/api.md and a headless browser
@@ -67,10 +68,13 @@ stage_unit() {
   build release all && run_ctest unit release -E '^cuda emulation:'
 }
 
-# Kernels of the device are executed in plain C++; nvcc shows that they compile and link. What needs a GPU is in
-# tests/gpu/check.sh.
+# Kernels of the device, executed in plain C++. What needs a GPU is in tests/gpu/check.sh.
+stage_emulator() {
+  build release test_cuda_emulation test_cuda_service && run_ctest emulator release -R '^cuda emulation:'
+}
+
+# nvcc shows that they compile and link.
 stage_cuda() {
-  build release test_cuda_emulation test_cuda_service && run_ctest "cuda emulation" release -R '^cuda emulation:'
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     skip "the CUDA build: no nvcc here"
     return
@@ -147,10 +151,10 @@ stage_deploy() {
 }
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(unit cuda asan tsan fuzz deploy clients)
+[ ${#stages[@]} -gt 0 ] || stages=(unit emulator cuda asan tsan fuzz deploy clients)
 for stage in "${stages[@]}"; do
   if ! declare -F "stage_$stage" >/dev/null; then
-    echo "deploy/test.sh: no stage called '$stage' (unit, cuda, asan, tsan, fuzz, deploy, clients)" >&2
+    echo "deploy/test.sh: no stage called '$stage' (unit, emulator, cuda, asan, tsan, fuzz, deploy, clients)" >&2
     exit 2
   fi
 done
