@@ -85,7 +85,7 @@ class HttpClient {
   void set_receive_buffer(int bytes) { ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); }
 
   /// More bytes, or false: closed, or nothing came in time.
-  bool receive(int timeout_ms = 10'000) {
+  bool receive(int timeout_ms = 30'000) {
     pollfd wait{socket_, POLLIN, 0};
     if (ended_ || ::poll(&wait, 1, timeout_ms) <= 0) return false;
     char bytes[16384];
@@ -106,14 +106,14 @@ class HttpClient {
   bool ended() const { return ended_; }
   const std::string& received() const { return received_; }
   /// Until that text has come. False: it did not.
-  bool wait_for(std::string_view text, int timeout_ms = 10'000) {
+  bool wait_for(std::string_view text, int timeout_ms = 30'000) {
     while (received_.find(text) == std::string::npos) {
       if (!receive(timeout_ms)) return false;
     }
     return true;
   }
   /// True if the server closes within that time; what it still sends is kept.
-  bool wait_for_close(int timeout_ms = 10'000) {
+  bool wait_for_close(int timeout_ms = 30'000) {
     while (receive(timeout_ms)) {
     }
     return ended_;
