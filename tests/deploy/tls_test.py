@@ -140,13 +140,13 @@ def test_a_reader_that_stops_reading_is_cut_off(tls_server, tmp_path):
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.connect(("127.0.0.1", server.port))
     client = context(tmp_path).wrap_socket(raw, server_hostname="127.0.0.1")
+    held = server.descriptors()  # with this connection's
     client.sendall(request_bytes(LONG | {"stream": True, "n": 16, "logprobs": 5}))
     assert becomes_idle(server, tmp_path, 20)
-    before = server.descriptors()
     deadline = time.monotonic() + 10
-    while server.descriptors() >= before and time.monotonic() < deadline:
+    while server.descriptors() >= held and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert server.descriptors() < before, "the connection's descriptors are free again"
+    assert server.descriptors() < held, "the connection's descriptors are free again"
     client.close()
 
 
